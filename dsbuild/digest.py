@@ -9,14 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
 from dsbuild import canon
 
-if TYPE_CHECKING:
-    from collections.abc import Buffer
+Buffer = bytes | bytearray | memoryview
 
 _TEXT = re.compile(r"[0-9a-f]{64}")
 

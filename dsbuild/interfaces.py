@@ -68,9 +68,10 @@ class CutRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """A run of records of one file: ``start``, ``stop`` in units of the reader (decoded bytes, row groups, batches).
+    """A run of records of one file: ``start``, ``stop`` in the reader's units (decoded bytes, row groups, batches).
 
-    ``stop`` None = the end. ``first``: number in the file of its first record. ``content``: BLAKE3 of the decoded range.
+    ``stop`` None = the end. ``first``: number in the file of its first record. ``content``: BLAKE3 of the
+    decoded range.
     """
 
     start: int
@@ -81,7 +82,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutTable:
-    """The cuts of a file, in order, covering it; ``context`` is what else a part's meaning needs (CSV header, schema)."""
+    """The cuts of a file, in order, covering it; ``context``: what else a part's meaning needs (CSV header, schema)."""
 
     cuts: tuple[Cut, ...]
     context: Mapping[str, Value] = field(default_factory=dict)
@@ -131,7 +132,9 @@ class Reader(Protocol):
         """The records of a cut, in order, in blocks; only ``columns`` where given (others may be left out)."""
         ...
 
-    def locate(self, path: Path, cut: Cut, context: Mapping[str, Value], arguments: Mapping[str, Value], record: int) -> str:
+    def locate(
+        self, path: Path, cut: Cut, context: Mapping[str, Value], arguments: Mapping[str, Value], record: int
+    ) -> str:
         """Where record number ``record`` of a cut stands, for people: "line 17", "row 5"."""
         ...
 
@@ -160,13 +163,50 @@ class Effect:
     renames: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the recipe and its lock know, offered to ``Handler.resolve``; a handler takes only what it uses."""
+
+    seed: int
+    tokenizer: Digest | None = None
+    vocabulary: int = 0
+    eos: int | None = None
+    bos: int | None = None
+    special: str = "text"
+    libraries: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a handler needs at work beside its arguments; every item is named in the arguments by its digest.
+
+    ``tokenizer`` loads on call. ``modules``: normalised source by module name, for user Python.
+    """
+
+    tokenizer: Callable[[], Tokenizer] | None = None
+    modules: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, bytes] = field(default_factory=dict)
+
+
 @runtime_checkable
 class Handler(Protocol):
-    """Makes records of records. Built by its class from checked arguments; pure; never sees the store."""
+    """Makes records of records; pure; never sees the store. Its class is called with (arguments, resources).
+
+    ``arguments`` (class attribute) are those that users write; an instance is made of what ``resolve`` returns, which
+    is also what is hashed (values equal to the default are left out there).
+    """
 
     name: str
     version: int
     arguments: tuple[Argument, ...]
+
+    @staticmethod
+    def resolve(arguments: Mapping[str, Value], facts: Facts) -> Mapping[str, Value]:
+        """The hashed arguments, of the checked ones that users wrote (defaults not filled in) and of ``facts``.
+
+        Raises ``ValueError`` with a message for the user where the arguments make no sense together.
+        """
+        ...
 
     def effect(self) -> Effect:
         """What it does to columns."""

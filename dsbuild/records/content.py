@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def unflatten(field: Field, values: np.ndarray, offsets: np.ndarray | None) -> C
         return Column(values=values, offsets=offsets)
     assert offsets is not None
     data, ends = values.tobytes(), offsets.tolist()
-    pieces = [data[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    pieces = [data[a:b] for a, b in pairwise(ends)]
     if field.dtype == "bytes":
         return Column(values=pieces)
     if field.dtype == "text":
