@@ -152,7 +152,7 @@ class Effect:
     """What a handler does to columns, known before any record is read.
 
     ``needs``: the columns it reads, None = any. ``adds``: typed fields it makes. ``removes``: columns it takes away.
-    ``opens``: whether it may make fields whose names are not known. ``renames``: old -> new names.
+    ``opens``: whether it may make fields whose names are not known. ``renames``, ``copies``: old -> new names.
     """
 
     needs: frozenset[str] | None = frozenset()
@@ -161,6 +161,7 @@ class Effect:
     keeps_only: frozenset[str] | None = None
     opens: bool = False
     renames: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +181,13 @@ class Facts:
 class Resources:
     """What a handler needs at work beside its arguments; every item is named in the arguments by its digest.
 
-    ``tokenizer`` loads on call. ``modules``: normalised source by module name, for user Python.
+    ``tokenizer`` loads on call. ``modules``: normalised source by module name, for user Python; ``lines``: for each
+    of its lines the line of the user's file, for messages only (see ``recipe.code``).
     """
 
     tokenizer: Callable[[], Tokenizer] | None = None
     modules: Mapping[str, str] = field(default_factory=dict)
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     data: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -228,8 +231,12 @@ class Tokenizer(Protocol):
         """Digest of all that decides ids."""
         ...
 
-    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """(values of uint16 or uint32, int64 offsets) of ``texts``, no special tokens added."""
+    def encode(self, texts: Sequence[str], *, special: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """(values of uint16 or uint32, int64 offsets) of ``texts``, no special tokens added.
+
+        ``special``: whether the text of a special token becomes its id; else no text gives the id of one (but that of
+        the unknown token). Raises ``RecordError`` with the number of the text that can't be encoded.
+        """
         ...
 
     def token(self, text: str) -> int | None:

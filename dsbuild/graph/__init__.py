@@ -1,1 +1,6 @@
-"""graph."""
+"""graph: a recipe and its lock become derivations; a pure function of both."""
+
+from dsbuild.graph.derivation import Derivation, Graph, parse
+from dsbuild.graph.instantiate import Instance, instantiate
+
+__all__ = ["Derivation", "Graph", "Instance", "instantiate", "parse"]

@@ -1,11 +1,6 @@
-"""load: a published dataset as batches."""
+"""load: a published dataset as batches of numpy arrays. Never builds, never writes."""
 
-from typing import Any
+from dsbuild.load.dataset import Batch, Dataset, RangeError, open_dataset
+from dsbuild.load.loader import Loader
 
-
-class Dataset:
-    """Placeholder until the room is filled."""
-
-
-def open_dataset(target: str) -> Any:
-    """Placeholder."""
+__all__ = ["Batch", "Dataset", "Loader", "RangeError", "open_dataset"]

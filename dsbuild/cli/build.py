@@ -1,0 +1,142 @@
+"""``dsbuild build``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dsbuild.cli.output import (
+    count,
+    json_option,
+    percent,
+    print_json,
+    print_table,
+    recipe_argument,
+    say,
+    store_option,
+    update_names,
+    update_option,
+)
+
+
+@click.command("build")
+@recipe_argument
+@store_option
+@click.option("--jobs", "-j", type=click.IntRange(1), help="Worker processes; by default one a core.")
+@click.option("--keep-going/--fail-fast", default=True, help="After a failed part, finish the others (the default) or stop.")
+@click.option("--dry-run", is_flag=True, help="Show what would be built and why; write nothing.")
+@update_option
+@click.option("--locked", is_flag=True, help="Refuse to create a lock.")
+@click.option("--check", "check", is_flag=False, flag_value="100%", metavar="[PERCENT]", help="Build a sample of the parts again and compare their content.")
+@json_option
+def command(
+    recipe: Path,
+    store: str | None,
+    jobs: int | None,
+    keep_going: bool,
+    dry_run: bool,
+    update: tuple[str, ...],
+    locked: bool,
+    check: str | None,
+    as_json: bool,
+) -> None:
+    """Build what is stale of RECIPE and print its hash.
+
+    Parts that are in the store already are not built again, whichever recipe or run made them. A missing lock is made;
+    an existing one never changes unless --update says so.
+    """
+    from dsbuild.build import LocalExecutor, build, failure, prepare
+    from dsbuild.cli.outputs import finish
+    from dsbuild.cli.progress import Bar
+    from dsbuild.cli.stores import open_store
+
+    opened = open_store(recipe.parent, store, create=not dry_run)
+    session = prepare(recipe, store=opened, update=update_names(update), locked=locked, write=not dry_run)
+    for note in (*session.notes, *(f"runs {text}" for text in session.python)):
+        say(note)
+    executor = LocalExecutor(jobs=jobs or len(os.sched_getaffinity(0)))
+    graph, work = session.instance.graph, session.work(opened)
+    with Bar() as bar:
+        report = build(
+            graph,
+            opened,
+            session.files,
+            executor,
+            work,
+            observer=bar,
+            fail_fast=not keep_going,
+            dry_run=dry_run,
+            check=None if check is None else percent(check),
+        )
+    if dry_run:
+        _print_plan(report, as_json)
+        return
+    error = failure(report)
+    if error is not None:
+        for node in report.nodes:
+            if node.failed:
+                say(f"{node.label}: {node.failed} parts failed, {node.built} built, {node.reused} reused")
+        raise error
+    finish(session, opened, report)
+    _print_report(report, as_json)
+
+
+def _print_plan(report: Any, as_json: bool) -> None:
+    rows = []
+    for n in report.nodes:
+        if n.waiting:
+            todo, why = None, "waits for its inputs to be cut or built"
+        else:
+            todo = n.parts - n.reused
+            why = "all parts are there" if not todo else "new" if not n.reused else "some parts changed"
+        rows.append({"node": n.label, "kind": n.kind, "digest": n.digest.hex, "parts": n.parts, "to_build": todo, "why": why})
+    if as_json:
+        print_json({"hash": report.output.hex, "nodes": rows})
+        return
+    print_table(
+        [
+            (r["node"], r["kind"], "?" if r["to_build"] is None else r["parts"], "?" if r["to_build"] is None else r["to_build"], r["why"])
+            for r in rows
+        ],
+        ("node", "kind", "parts", "to build", "why"),
+    )
+    click.echo(report.output.hex)
+
+
+def _print_report(report: Any, as_json: bool) -> None:
+    if as_json:
+        nodes = [
+            {
+                "node": n.label,
+                "kind": n.kind,
+                "digest": n.digest.hex,
+                "parts": n.parts,
+                "built": n.built,
+                "reused": n.reused,
+                "cutoff": n.cutoff,
+                "records": n.records,
+                "elements": dict(n.elements),
+                "skipped": n.skipped_count,
+                "skipped_records": [{"record": s.record, "place": s.place, "reason": s.reason} for s in n.skipped],
+                "calls": n.calls,
+            }
+            for n in report.nodes
+        ]
+        print_json({"hash": report.output.hex, "nodes": nodes})
+        return
+    for n in report.nodes:
+        if n.kind != "records":
+            continue
+        tokens = n.elements.get("input_ids")
+        what = f"{count(n.records)} records" + ("" if tokens is None else f", {count(tokens)} tokens")
+        say(f"{n.label}: {what}; {n.built} of {n.parts} parts built, {n.reused} reused")
+        if n.skipped_count:
+            say(f"{n.label}: {n.skipped_count} records skipped:")
+            for skip in n.skipped[:20]:
+                say(f"  {skip.place}: {skip.reason}")
+            if n.skipped_count > 20:
+                say("  … all of them: dsbuild show --json")
+    click.echo(report.output.hex)

@@ -1,0 +1,31 @@
+"""``dsbuild lock``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dsbuild.cli.output import json_option, print_json, recipe_argument, say, update_names, update_option
+
+
+@click.command("lock")
+@recipe_argument
+@update_option
+@click.option("--check", "check", is_flag=True, help="Only compare: exit 7 and a list if the world differs from the lock.")
+@json_option
+def command(recipe: Path, update: tuple[str, ...], check: bool, as_json: bool) -> None:
+    """Write, check or update the lock beside RECIPE: which files, tokenizer and libraries its hash stands for."""
+    from dsbuild.build import prepare
+    from dsbuild.recipe import lock_path
+
+    if check and update:
+        raise click.UsageError("--check and --update exclude each other")
+    session = prepare(recipe, update=update_names(update), locked=check, write=not check)
+    for note in session.notes:
+        say(note)
+    path = lock_path(session.recipe.path)
+    if as_json:
+        print_json({"lock": str(path), "hash": session.instance.graph.output.hex, "notes": list(session.notes)})
+    elif not session.notes:
+        say(f"{path}: up to date")

@@ -1,0 +1,128 @@
+"""Derivation: a node with every name replaced by a digest. Nothing else decides bytes.
+
+Kinds and what their ``inputs`` are:
+
+=============  ==========================================================================
+source         ordered ids of files (``b3:…``)
+handler        the derivation that it follows
+concatenation  derivations, in order
+records        the derivation whose records are stored; ``columns`` says which
+split          a ``records`` derivation, by range of split keys
+order          a ``records`` or ``split`` derivation, dealt to ideal readers
+mixture        views (``records``, ``split``, ``order``), sorted by digest, with integer weights
+dataset        mixture name -> ``mixture`` derivation
+=============  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dsbuild import canon
+from dsbuild.digest import Digest, Domain, of_bytes
+
+KINDS = ("source", "handler", "concatenation", "records", "split", "order", "mixture", "dataset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derivation:
+    """``kind``, ``builder`` (name@version), ``arguments`` (those that differ from the default), ``inputs``."""
+
+    kind: str
+    builder: str
+    inputs: Sequence[str] | Mapping[str, str]
+    arguments: Mapping[str, canon.Value] = field(default_factory=dict)
+
+    @property
+    def canonical(self) -> bytes:
+        """Exactly the bytes that are hashed."""
+        return canon.encode(
+            {
+                "dsbuild": canon.VERSION,
+                "kind": self.kind,
+                "builder": self.builder,
+                "arguments": self.arguments,
+                "inputs": self.inputs,
+            }
+        )
+
+    @property
+    def digest(self) -> Digest:
+        """The derivation digest."""
+        return of_bytes(Domain.DERIVATION, self.canonical)
+
+    @property
+    def name(self) -> str:
+        """The builder's name without its version."""
+        return self.builder.rpartition("@")[0]
+
+    @property
+    def version(self) -> int:
+        """The builder's version."""
+        return int(self.builder.rpartition("@")[2])
+
+    def references(self) -> Iterator[Digest]:
+        """The derivations that it needs, in order; none for a source."""
+        if self.kind != "source":
+            for text in self.inputs.values() if isinstance(self.inputs, Mapping) else self.inputs:
+                yield Digest.parse(text)
+
+
+def parse(data: bytes) -> Derivation:
+    """The derivation of canonical bytes (from a store: untrusted). Raises ``ValueError`` for anything else."""
+    value = canon.decode(data)
+    if not isinstance(value, dict) or set(value) != {"dsbuild", "kind", "builder", "arguments", "inputs"}:
+        raise ValueError("these bytes are no derivation")
+    kind, builder, arguments, inputs = value["kind"], value["builder"], value["arguments"], value["inputs"]
+    if value["dsbuild"] != canon.VERSION or kind not in KINDS or not _is_builder(builder):
+        raise ValueError(f"a derivation of kind {kind!r} by {builder!r} is not known to this release")
+    if not isinstance(arguments, dict) or not _are_texts(inputs):
+        raise ValueError("a derivation's arguments are a mapping and its inputs texts")
+    found = Derivation(kind=kind, builder=builder, arguments=arguments, inputs=inputs)
+    for _ in found.references():  # each must parse as a digest
+        pass
+    return found
+
+
+def _is_builder(value: Any) -> bool:
+    name, at, version = value.rpartition("@") if isinstance(value, str) else ("", "", "")
+    return bool(name and at and version.isascii() and version.isdigit())
+
+
+def _are_texts(value: Any) -> bool:
+    items = list(value.values()) if isinstance(value, dict) else value
+    return isinstance(items, list) and all(isinstance(item, str) for item in items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """The derivations of one recipe, inputs before users; ``labels``: names for people; ``output``: the recipe's hash.
+
+    ``wanted``: for each ``source`` derivation below a ``records`` derivation, the columns that a reader must make
+    (absent = all): an economy, which cannot change what is stored.
+    """
+
+    derivations: Mapping[Digest, Derivation]
+    labels: Mapping[Digest, str]
+    output: Digest
+    wanted: Mapping[tuple[Digest, Digest], frozenset[str]] = field(default_factory=dict)
+
+    def closure(self, digest: Digest) -> tuple[Digest, ...]:
+        """``digest`` and all that it needs within the graph, inputs before users."""
+        seen: dict[Digest, None] = {}
+
+        def visit(at: Digest) -> None:
+            if at in seen or at not in self.derivations:
+                return
+            for reference in self.derivations[at].references():
+                visit(reference)
+            seen[at] = None
+
+        visit(digest)
+        return tuple(seen)
+
+    def label(self, digest: Digest) -> str:
+        """A name for people, never for identity."""
+        return self.labels.get(digest, digest.short)

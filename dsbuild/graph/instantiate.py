@@ -1,0 +1,375 @@
+"""Instantiate: a recipe and its lock become a graph of derivations. Touches neither data nor network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from dsbuild import registry
+from dsbuild.digest import Digest
+from dsbuild.errors import RecipeError
+from dsbuild.graph.chain import Link, Mistakes, link_chain
+from dsbuild.graph.derivation import Derivation, Graph, parse
+from dsbuild.graph.flow import ALL, Columns, needed_before, needed_first, union
+from dsbuild.interfaces import CutRule, Effect, Facts
+from dsbuild.order import deal, permute, split, weights
+from dsbuild.recipe.code import UserCode
+from dsbuild.recipe.lock import Lock
+from dsbuild.recipe.types import MixtureSpec, Recipe, SourceSpec
+from dsbuild.schema import FIELDS, Field, Schema
+
+Lookup = Callable[[Digest], bytes | None]
+"""Canonical bytes of a derivation that a store has, or None."""
+
+STREAM = {"pack": 1, "permute": permute.VERSION, "mix": weights.VERSION, "split": split.VERSION, "deal": deal.VERSION}
+"""Versions of the stream's algorithms: each enters the derivations that use it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A graph, and what a build needs beside it: user code by digest, and the records nodes in order of need."""
+
+    graph: Graph
+    code: Mapping[str, UserCode]
+    outputs: Mapping[str, Digest]
+
+
+@dataclass(slots=True)
+class _State:
+    recipe: Recipe
+    lock: Lock
+    lookup: Lookup
+    facts: Facts
+    data: Mapping[str, str]
+    mistakes: Mistakes = field(default_factory=Mistakes)
+    derivations: dict[Digest, Derivation] = field(default_factory=dict)
+    labels: dict[Digest, str] = field(default_factory=dict)
+    code: dict[str, UserCode] = field(default_factory=dict)
+    wanted: dict[tuple[Digest, Digest], frozenset[str]] = field(default_factory=dict)
+    flows: dict[str, _Flow] = field(default_factory=dict)
+
+    def add(self, derivation: Derivation, label: str | None = None) -> Digest:
+        digest = derivation.digest
+        self.derivations[digest] = derivation
+        if label is not None:
+            self.labels.setdefault(digest, label)
+        return digest
+
+
+@dataclass(slots=True)
+class _Flow:
+    """A source on its way: its links, the columns after them, who needs what of it."""
+
+    spec: SourceSpec
+    links: tuple[Link, ...]
+    columns: Columns
+    users: int = 0
+    needs: list[frozenset[str] | None] = field(default_factory=list)
+    open_end: Digest | None = None
+    records: Digest | None = None
+
+
+def instantiate(recipe: Recipe, lock: Lock, lookup: Lookup = lambda _: None) -> Instance:
+    """The graph of ``recipe`` in the world that ``lock`` describes.
+
+    ``lookup`` finds derivations of other recipes (``drv:``) so that their columns can be checked. Raises
+    ``RecipeError`` with all mistakes.
+    """
+    state = _State(recipe=recipe, lock=lock, lookup=lookup, facts=_facts(recipe, lock), data=lock.data())
+    order_of_need = _sorted_sources(recipe)
+    for name in order_of_need:
+        state.flows[name] = _flow(state, recipe.sources[name])
+    for name in reversed(order_of_need):
+        _demand(state, state.flows[name])
+    if state.mistakes.found:
+        raise RecipeError(diagnostics=state.mistakes.found)
+    for name in order_of_need:
+        _derive(state, state.flows[name])
+    mixtures = {name: _mixture(state, spec) for name, spec in recipe.mixtures.items()}
+    top = Derivation(
+        kind="dataset",
+        builder="dataset@1",
+        arguments=_examples(state),
+        inputs={name: digest.hex for name, digest in mixtures.items()},
+    )
+    output = state.add(top, recipe.name)
+    full = Graph(derivations=state.derivations, labels=state.labels, output=output, wanted=state.wanted)
+    kept = {d: state.derivations[d] for d in full.closure(output)}
+    graph = Graph(derivations=kept, labels=state.labels, output=output, wanted=state.wanted)
+    outputs = {n: f.records for n, f in state.flows.items() if f.records is not None and f.records in kept}
+    return Instance(graph=graph, code=state.code, outputs=outputs)
+
+
+def _facts(recipe: Recipe, lock: Lock) -> Facts:
+    tokenizer, spec = lock.tokenizer, recipe.tokenizer
+    if tokenizer is None or spec is None:
+        return Facts(seed=recipe.seed, libraries=lock.libraries())
+    return Facts(
+        seed=recipe.seed,
+        tokenizer=tokenizer.fingerprint,
+        vocabulary=tokenizer.size,
+        eos=None if spec.eos is None else tokenizer.tokens[spec.eos],
+        bos=None if spec.bos is None else tokenizer.tokens[spec.bos],
+        special=spec.special,
+        libraries=lock.libraries(),
+    )
+
+
+def _sorted_sources(recipe: Recipe) -> list[str]:
+    """Source names, inputs before users, otherwise by name (cycles were refused when the recipe was read)."""
+    seen: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name not in seen:
+            for other in recipe.sources[name].inputs:
+                if not other.startswith("drv:"):
+                    visit(other)
+            seen[name] = None
+
+    for name in sorted(recipe.sources):
+        visit(name)
+    return list(seen)
+
+
+def _flow(state: _State, spec: SourceSpec) -> _Flow:
+    links = link_chain(state.recipe, spec.name, spec.handlers, state.facts, state.data, state.mistakes)
+    for link in links:
+        if link.code is not None:
+            state.code[link.code.digest.hex] = link.code
+    columns = _columns_in(state, spec)
+    for link in links:
+        for name in sorted(link.effect.needs or ()):
+            if not columns.may_have(name):
+                state.mistakes.add(
+                    f"source.{spec.name}: {link.builder.partition('@')[0]} needs column '{name}', which is not there",
+                    "missing-column",
+                    link.where,
+                    f"columns here: {', '.join(sorted({*columns.typed, *columns.untyped})) or 'none'}",
+                )
+        columns = columns.after(link.effect)
+    return _Flow(spec=spec, links=links, columns=columns)
+
+
+def _columns_in(state: _State, spec: SourceSpec) -> Columns:
+    if not spec.inputs:
+        reader = registry.reader_for(spec.files[0], spec.format)
+        return Columns(typed={"text": Field(name="text", dtype="text")}, open=False) if reader.name == "text" else Columns()
+    known = [_columns_of_input(state, spec, name) for name in spec.inputs]
+    first = known[0]
+    typed = {n: f for n, f in first.typed.items() if all(k.typed.get(n) == f for k in known)}
+    untyped = frozenset().union(*({*k.untyped, *k.typed} for k in known)) - set(typed)
+    return Columns(typed=typed, untyped=untyped, open=any(k.open for k in known))
+
+
+def _columns_of_input(state: _State, spec: SourceSpec, name: str) -> Columns:
+    if not name.startswith("drv:"):
+        return state.flows[name].columns
+    data = state.lookup(Digest.parse(name[4:]))
+    if data is None:
+        return Columns()
+    derivation = parse(data)
+    if derivation.kind != "records":
+        state.mistakes.add(
+            f"source.{spec.name}.from: {name} is a {derivation.kind}, not stored records",
+            "bad-value",
+            state.recipe.where("source", spec.name, "from"),
+            "'dsbuild show HASH' lists the records of a recipe with their hashes",
+        )
+    schema = Schema.from_json(derivation.arguments["columns"])
+    typed = {f.name: f for f in schema.fields if f.dtype != "json" and not f.name.startswith("@")}
+    untyped = frozenset(f.name for f in schema.fields if f.dtype == "json" and not f.name.startswith("@"))
+    return Columns(typed=typed, untyped=untyped, open=FIELDS in schema)
+
+
+def _demand(state: _State, flow: _Flow) -> None:
+    """Adds to ``flow.needs`` what mixtures want, then passes the chain's own needs to its inputs."""
+    recipe, spec = state.recipe, flow.spec
+    in_mixtures = [m for m in recipe.mixtures.values() if spec.name in m.weights]
+    if in_mixtures:
+        flow.users += 1
+        flow.needs.append(_wanted_by_examples(state, flow, in_mixtures[0]))
+    first = needed_first([link.effect for link in flow.links], union(flow.needs))
+    for name in spec.inputs:
+        if not name.startswith("drv:"):
+            state.flows[name].users += 1
+            state.flows[name].needs.append(first)
+
+
+def _wanted_by_examples(state: _State, flow: _Flow, mixture: MixtureSpec) -> frozenset[str]:
+    where = state.recipe.where("mixture", mixture.name, "weights", flow.spec.name)
+    wanted = set(state.recipe.examples.columns) or {"input_ids"}
+    if not state.recipe.examples.columns and "labels" in flow.columns.typed:
+        wanted.add("labels")
+    for name in sorted(wanted):
+        if name not in flow.columns.typed:
+            untyped = flow.columns.may_have(name) and name != "input_ids"
+            if name == "input_ids" or not untyped:
+                hint = 'add { use = "tokenize" } to its handlers' if name == "input_ids" else None
+                state.mistakes.add(
+                    f"mixture.{mixture.name}: source.{flow.spec.name} gives no column '{name}'", "missing-column", where, hint
+                )
+    return frozenset(wanted)
+
+
+def _derive(state: _State, flow: _Flow) -> None:
+    """Derivations of a source: its base, its chain, and its records where they are stored."""
+    spec = flow.spec
+    bases = _bases(state, flow)
+    at = bases[0].hex
+    if len(bases) > 1:
+        joined = Derivation(kind="concatenation", builder="concatenation@1", inputs=[b.hex for b in bases])
+        at = state.add(joined, f"source.{spec.name}").hex
+    for link in flow.links:
+        at = state.add(link.derivation(at), f"source.{spec.name}").hex
+    flow.open_end = Digest.parse(at)
+    in_mixture = any(spec.name in m.weights for m in state.recipe.mixtures.values())
+    if in_mixture or flow.users > 1:
+        flow.records = _records(state, flow)
+
+
+def _bases(state: _State, flow: _Flow) -> list[Digest]:
+    """What the chain starts from: files, stored records, or the open end of a chain that only this source uses."""
+    spec = flow.spec
+    if spec.files:
+        return [_source(state, spec)]
+    found = []
+    for name in spec.inputs:
+        if name.startswith("drv:"):
+            found.append(Digest.parse(name[4:]))
+        else:
+            other = state.flows[name]
+            digest = other.records or other.open_end
+            assert digest is not None
+            found.append(digest)
+    return found
+
+
+def _source(state: _State, spec: SourceSpec) -> Digest:
+    reader = registry.reader_for(spec.files[0], spec.format)
+    checked, _ = registry.check_arguments(reader.arguments, spec.read)
+    defaults = {a.name: a.default for a in reader.arguments}
+    rule = CutRule(part_bytes=spec.part_bytes)
+    arguments: dict[str, Any] = {"cut": {"version": rule.version, "part_bytes": rule.part_bytes}}
+    read = {n: v for n, v in checked.items() if v != defaults.get(n)}
+    if read:
+        arguments["read"] = read
+    if spec.on_error != "error":
+        arguments["on_error"] = spec.on_error
+    files = state.lock.files(spec.name, spec.files)
+    derivation = Derivation(
+        kind="source",
+        builder=f"{reader.name}@{reader.version}",
+        arguments=arguments,
+        inputs=[f"b3:{f.id.hex}" for f in files],
+    )
+    return state.add(derivation, f"source.{spec.name}")
+
+
+def _records(state: _State, flow: _Flow) -> Digest:
+    needs = union(flow.needs)
+    fields: dict[str, Field] = {}
+    if needs is ALL:
+        fields = dict(flow.columns.typed) | {FIELDS: Field(name=FIELDS, dtype="json")}
+    else:
+        for name in needs:
+            fields[name] = flow.columns.typed.get(name) or Field(name=name, dtype="json")
+    assert flow.open_end is not None
+    derivation = Derivation(
+        kind="records",
+        builder="records@1",
+        arguments={"columns": Schema.of(*fields.values()).as_json()},
+        inputs=[flow.open_end.hex],
+    )
+    digest = state.add(derivation, f"source.{flow.spec.name}")
+    _remember_wanted(state, digest, flow, needs, [])
+    return digest
+
+
+def _remember_wanted(
+    state: _State, records: Digest, flow: _Flow, needs: frozenset[str] | None, later: list[Effect]
+) -> None:
+    """Which columns the readers below ``records`` must make, through chains that are fused into it."""
+    effects = [link.effect for link in flow.links] + later
+    if flow.spec.files:
+        first = needed_first(effects, needs)
+        if first is not None:
+            at = _source(state, flow.spec)
+            state.wanted[records, at] = first | state.wanted.get((records, at), frozenset())
+        return
+    for name in flow.spec.inputs:
+        if not name.startswith("drv:") and state.flows[name].records is None:
+            _remember_wanted(state, records, state.flows[name], needs, effects)
+
+
+def _mixture(state: _State, spec: MixtureSpec) -> Digest:
+    recipe = state.recipe
+    names = sorted(spec.weights)
+    ratios = weights.integer_weights([spec.weights[n] for n in names])
+    views = {n: _view(state, n, spec.name) for n in names}
+    if len(set(views.values())) < len(views):
+        twins = sorted(n for n in names if list(views.values()).count(views[n]) > 1)
+        raise RecipeError(
+            f"mixture.{spec.name}.weights: {' and '.join(twins)} are the same records",
+            kind="conflict",
+            where=recipe.where("mixture", spec.name, "weights"),
+            hint="merge their weights into one source",
+        )
+    rows = sorted((views[n].hex, w) for n, w in zip(names, ratios, strict=True))
+    arguments: dict[str, Any] = {"weights": [w for _, w in rows], "split": spec.name}
+    if len(rows) > 1:
+        arguments |= {"seed": recipe.seed, "mix": STREAM["mix"]}
+    if spec.until != "all":
+        arguments["until"] = spec.until
+    return state.add(
+        Derivation(kind="mixture", builder="mixture@1", arguments=arguments, inputs=[d for d, _ in rows]),
+        f"mixture.{spec.name}",
+    )
+
+
+def _view(state: _State, source: str, mixture: str) -> Digest:
+    """The derivation that a mixture sees of a source: its records, a split of them, dealt in an order."""
+    flow = state.flows[source]
+    spec, digest = flow.spec, flow.records
+    assert digest is not None
+    if spec.split:
+        low, high = split.thresholds({n: Fraction(v) for n, v in spec.split.items()})[mixture]
+        chosen = Derivation(
+            kind="split",
+            builder=f"split@{STREAM['split']}",
+            arguments={"name": mixture, "low": low, "high": high},
+            inputs=[digest.hex],
+        )
+        digest = state.add(chosen, f"source.{source}/{mixture}")
+    if spec.interleave:
+        dealt = Derivation(
+            kind="order",
+            builder=f"interleave@{STREAM['deal']}",
+            arguments={"readers": spec.interleave},
+            inputs=[digest.hex],
+        )
+        digest = state.add(dealt, f"source.{source}/{mixture}")
+    return digest
+
+
+def _examples(state: _State) -> dict[str, Any]:
+    spec = state.recipe.examples
+    found: dict[str, Any] = {"length": spec.length, "pack": spec.pack, "shuffle": spec.shuffle, "versions": {"pack": 1}}
+    if spec.shuffle != "none":
+        found["seed"] = state.recipe.seed
+        found["versions"]["permute"] = STREAM["permute"]
+    if spec.mask != "none":
+        found["mask"] = spec.mask
+    if spec.overlong != "error":
+        found["overlong"] = spec.overlong
+    if spec.columns:
+        found["columns"] = sorted(spec.columns)
+    if state.facts.tokenizer is not None and state.recipe.tokenizer is not None and state.recipe.tokenizer.pad:
+        tokenizer = state.lock.tokenizer
+        assert tokenizer is not None
+        found["pad"] = tokenizer.tokens[state.recipe.tokenizer.pad]
+    return found
+
+
+__all__ = ["Instance", "Lookup", "instantiate", "needed_before"]

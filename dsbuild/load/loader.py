@@ -1,0 +1,124 @@
+"""Loader: batches in order, made ahead by one thread; its state is one integer.
+
+Safe to resume on any number of ranks: the position counts examples of the whole batch, which the world does not change.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dsbuild.errors import LockError
+
+if TYPE_CHECKING:
+    from dsbuild.load.dataset import Dataset
+
+_END = object()
+
+
+class Loader:
+    """An iterator over ``dataset.batch(step, …)`` for step, step + 1, … to the end.
+
+    ``prefetch``: batches kept ready by a thread (0 = none). Errors of the thread reach the caller in their place.
+    """
+
+    def __init__(
+        self,
+        *,
+        dataset: Dataset,
+        size: int,
+        rank: int = 0,
+        world: int = 1,
+        step: int = 0,
+        prefetch: int = 2,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.dataset, self.size, self.rank, self.world, self.prefetch = dataset, size, rank, world, prefetch
+        self._options = dict(options)
+        self._step = step
+        self._ready: queue.Queue[tuple[int, Any]] | None = None
+        self._stop = threading.Event()
+
+    @property
+    def step(self) -> int:
+        """The step of the next batch."""
+        return self._step
+
+    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+        return self
+
+    def __next__(self) -> dict[str, np.ndarray]:
+        if self._step >= self.dataset.steps(self.size):
+            self.close()
+            raise StopIteration
+        found = self._make(self._step) if self.prefetch <= 0 else self._take()
+        self._step += 1
+        return found
+
+    def seek(self, step: int) -> None:
+        """Go to ``step``: O(1)."""
+        self.close()
+        self._step = step
+
+    def state_dict(self) -> dict[str, Any]:
+        """Dataset, mixture and position in examples: under 200 bytes as JSON."""
+        return {"dataset": self.dataset.digest.hex, "split": self.dataset.split, "position": self._step * self.size}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go to the position of ``state``. Raises ``LockError`` if it is another dataset's or between two batches."""
+        if state.get("dataset") != self.dataset.digest.hex or state.get("split") != self.dataset.split:
+            raise LockError(
+                f"this state is of {state.get('dataset')}/{state.get('split')}, "
+                f"not of {self.dataset.digest.hex}/{self.dataset.split}",
+                kind="lock-mismatch",
+                hint="open the dataset that the state names, or start at a step of your choice with seek()",
+            )
+        position = int(state["position"])
+        if position % self.size:
+            raise LockError(
+                f"position {position} is not a whole number of batches of {self.size}",
+                kind="lock-mismatch",
+                hint="resume with a batch size that divides the position",
+            )
+        self.seek(position // self.size)
+
+    def close(self) -> None:
+        """Stop the thread; the loader can be used again."""
+        self._stop.set()
+        self._ready = None
+
+    def _make(self, step: int) -> dict[str, np.ndarray]:
+        return self.dataset.batch(step, self.size, self.rank, self.world, **self._options)
+
+    def _take(self) -> dict[str, np.ndarray]:
+        if self._ready is None:
+            self._ready, self._stop = queue.Queue(self.prefetch), threading.Event()
+            thread = threading.Thread(target=self._work, args=(self._ready, self._stop, self._step), daemon=True)
+            thread.start()
+        step, value = self._ready.get()
+        assert step == self._step
+        if isinstance(value, BaseException):
+            self.close()
+            raise value
+        found: dict[str, np.ndarray] = value
+        return found
+
+    def _work(self, ready: queue.Queue[tuple[int, Any]], stop: threading.Event, step: int) -> None:
+        steps = self.dataset.steps(self.size)
+        while step < steps and not stop.is_set():
+            value: Any
+            try:
+                value = self._make(step)
+            except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+                value = error
+            while not stop.is_set():
+                try:
+                    ready.put((step, value), timeout=0.1)
+                    break
+                except queue.Full:
+                    continue
+            step += 1
