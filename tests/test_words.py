@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent / "dsbuild"
-FORBIDDEN = re.compile(r"(?i)(^|_)(utils?|helpers?|misc|common|manager|corpus|ledger|artifact|checksum|freeze|blend)(_|$)")
+FORBIDDEN = re.compile(
+    r"(?i)(^|_)(utils?|helpers?|misc|common|manager|corpus|ledger|artifact|checksum|freeze|blend)(_|$)"
+)
 
 
 def names() -> list[str]:

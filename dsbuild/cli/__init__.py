@@ -39,7 +39,9 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -47,7 +49,7 @@ class _Commands(click.Group):
 
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
             if near:
-                error.message += f" Did you mean '{near[0]}'?"
+                raise click.UsageError(f"{error.message} Did you mean '{near[0]}'?", ctx) from None
             raise
 
 
@@ -82,5 +84,3 @@ def main(arguments: list[str] | None = None) -> None:
 def _stopped() -> int:
     click.echo("stopped; what was published stays, and the next build goes on from there", err=True)
     return 130
-
-

@@ -26,11 +26,20 @@ from dsbuild.cli.output import (
 @recipe_argument
 @store_option
 @click.option("--jobs", "-j", type=click.IntRange(1), help="Worker processes; by default one a core.")
-@click.option("--keep-going/--fail-fast", default=True, help="After a failed part, finish the others (the default) or stop.")
+@click.option(
+    "--keep-going/--fail-fast", default=True, help="After a failed part, finish the others (the default) or stop."
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be built and why; write nothing.")
 @update_option
 @click.option("--locked", is_flag=True, help="Refuse to create a lock.")
-@click.option("--check", "check", is_flag=False, flag_value="100%", metavar="[PERCENT]", help="Build a sample of the parts again and compare their content.")
+@click.option(
+    "--check",
+    "check",
+    is_flag=False,
+    flag_value="100%",
+    metavar="[PERCENT]",
+    help="Build a sample of the parts again and compare their content.",
+)
 @json_option
 def command(
     recipe: Path,
@@ -48,7 +57,7 @@ def command(
     Parts that are in the store already are not built again, whichever recipe or run made them. A missing lock is made;
     an existing one never changes unless --update says so.
     """
-    from dsbuild.build import LocalExecutor, build, failure, prepare
+    from dsbuild.build import LocalExecutor, World, build, failure, prepare, recheck
     from dsbuild.cli.outputs import finish
     from dsbuild.cli.progress import Bar
     from dsbuild.cli.stores import open_store
@@ -69,8 +78,11 @@ def command(
             observer=bar,
             fail_fast=not keep_going,
             dry_run=dry_run,
-            check=None if check is None else percent(check),
         )
+        if check is not None and failure(report) is None and not dry_run:
+            world = World(graph=graph, store=opened, files=session.files)
+            made = recheck(world, executor, work, percent(check), bar)
+            say(f"built {count(made)} parts again: equal")
     if dry_run:
         _print_plan(report, as_json)
         return
@@ -92,13 +104,21 @@ def _print_plan(report: Any, as_json: bool) -> None:
         else:
             todo = n.parts - n.reused
             why = "all parts are there" if not todo else "new" if not n.reused else "some parts changed"
-        rows.append({"node": n.label, "kind": n.kind, "digest": n.digest.hex, "parts": n.parts, "to_build": todo, "why": why})
+        rows.append(
+            {"node": n.label, "kind": n.kind, "digest": n.digest.hex, "parts": n.parts, "to_build": todo, "why": why}
+        )
     if as_json:
         print_json({"hash": report.output.hex, "nodes": rows})
         return
     print_table(
         [
-            (r["node"], r["kind"], "?" if r["to_build"] is None else r["parts"], "?" if r["to_build"] is None else r["to_build"], r["why"])
+            (
+                r["node"],
+                r["kind"],
+                "?" if r["to_build"] is None else r["parts"],
+                "?" if r["to_build"] is None else r["to_build"],
+                r["why"],
+            )
             for r in rows
         ],
         ("node", "kind", "parts", "to build", "why"),

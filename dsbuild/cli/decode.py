@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from dsbuild import registry
-from dsbuild.graph import Derivation, parse
+from dsbuild.cli.outputs import tokenizer_copy
 from dsbuild.digest import Digest
 from dsbuild.errors import DsbuildError
+from dsbuild.graph import Derivation, parse
 from dsbuild.load import Dataset
 from dsbuild.store import Store
 
@@ -40,12 +43,9 @@ def decoder_of(dataset: Dataset) -> Decode | None:
     if len(names) != 1:
         return None
     (name,) = names
-    try:
-        for source in (str(dataset.store.cache_directory() / "tokenizers" / f"{name}.json"), "bytes"):
-            tokenizer = registry.load_tokenizer(source)
+    for source in (str(tokenizer_copy(dataset.store, name)), "bytes"):
+        with contextlib.suppress(DsbuildError, OSError):
+            tokenizer = registry.load_tokenizer(source, Path())
             if tokenizer.fingerprint.hex == name:
                 return tokenizer.decode
-    except (DsbuildError, OSError):
-        pass
-    tokenizer = registry.load_tokenizer("bytes")
-    return tokenizer.decode if tokenizer.fingerprint.hex == name else None
+    return None

@@ -44,9 +44,10 @@ def skips_of(store: Store, digest: Digest) -> tuple[int, list[dict[str, Any]]]:
     """(number of skipped records, those listed) of a ``records`` node that is built."""
     manifest = store.manifest(digest)
     total, listed = 0, []
-    for action in () if manifest is None else manifest.action_digests():
-        made = store.realisation(action)
-        if made is not None and made.skipped_count:
-            total += made.skipped_count
-            listed += [dict(s) for s in made.skipped]
+    for part in range(0 if manifest is None else len(manifest)):
+        assert manifest is not None
+        made = store.realisation(manifest.action(part))
+        if made is not None and made.skipped:
+            total += made.skipped
+            listed += [dict(s) for s in made.skips]
     return total, listed

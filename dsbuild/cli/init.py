@@ -9,7 +9,7 @@ import click
 
 from dsbuild.cli.output import say
 
-RECIPE = '''\
+RECIPE = """\
 # A dsbuild recipe. Build it with:  dsbuild build {name}.toml
 # Then look at it:                  dsbuild peek {name}.toml
 dsbuild = 1                         # the version of the recipe language
@@ -39,11 +39,17 @@ length = 64                         # tokens an example
 pack = "concat"                     # records are joined and cut in windows; "none": one record, one example
 mask = "document"                   # attention stays inside a record; "none": it does not
 shuffle = "full"                    # a new order each epoch; "none": as the files have it
-'''
+"""
 
 _WHO = ("A patient gardener", "The night ferry", "An old bridge", "A quiet teacher", "The first frost", "A good map")
 _DOES = ("remembers", "outlasts", "follows", "repairs", "carries", "teaches")
-_WHAT = ("every small seed.", "the sound of rain.", "what was nearly lost.", "a road without a name.", "its own shadow.")
+_WHAT = (
+    "every small seed.",
+    "the sound of rain.",
+    "what was nearly lost.",
+    "a road without a name.",
+    "its own shadow.",
+)
 
 
 @click.command("init")
@@ -58,16 +64,18 @@ def command(directory: Path, name: str | None) -> None:
     wanted = name or re.sub(r"[^A-Za-z0-9._-]+", "-", directory.resolve().name).strip("-._") or "recipe"
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", wanted):
         raise RecipeError(
-            f"{wanted!r}: a recipe's name has letters, digits, '.', '_' and '-' only", kind="bad-name", hint="give --name"
+            f"{wanted!r}: a recipe's name has letters, digits, '.', '_' and '-' only",
+            kind="bad-name",
+            hint="give --name",
         )
     recipe, data = directory / f"{wanted}.toml", directory / "data" / "sayings.jsonl"
     for path in (recipe, data):
         if path.exists():
-            raise RecipeError(f"{path}: exists already", kind="conflict", hint="init overwrites nothing; give another directory")
+            raise RecipeError(
+                f"{path}: exists already", kind="conflict", hint="init overwrites nothing; give another directory"
+            )
     data.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        json.dumps({"id": n, "text": f"{_WHO[n % 6]} {_DOES[n // 6 % 6]} {_WHAT[n % 5]}"}) for n in range(180)
-    ]
+    lines = [json.dumps({"id": n, "text": f"{_WHO[n % 6]} {_DOES[n // 6 % 6]} {_WHAT[n % 5]}"}) for n in range(180)]
     data.write_text("\n".join(lines) + "\n", "utf-8", newline="\n")
     recipe.write_text(RECIPE.format(name=wanted), "utf-8", newline="\n")
     say(f"wrote {recipe} and {data}")

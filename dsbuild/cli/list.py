@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from dsbuild.cli.output import count, json_option, print_json, print_table, store_option
@@ -16,7 +18,7 @@ def command(store: str | None, as_json: bool) -> None:
     from dsbuild.cli.stores import open_store
 
     opened = open_store(None, store, readonly=True)
-    found = []
+    found: list[dict[str, Any]] = []
     for root in opened.roots.list():
         if root.current:
             nodes = nodes_of(opened, root.digest)
@@ -35,6 +37,9 @@ def command(store: str | None, as_json: bool) -> None:
         print_json(found)
     else:
         print_table(
-            [(r["name"], r["hash"], count(r["records"]), count(r["tokens"]), "" if r["built"] else "parts missing") for r in found],
+            [
+                (r["name"], r["hash"], count(r["records"]), count(r["tokens"]), "" if r["built"] else "parts missing")
+                for r in found
+            ],
             ("name", "hash", "records", "tokens", ""),
         )

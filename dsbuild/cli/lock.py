@@ -12,7 +12,9 @@ from dsbuild.cli.output import json_option, print_json, recipe_argument, say, up
 @click.command("lock")
 @recipe_argument
 @update_option
-@click.option("--check", "check", is_flag=True, help="Only compare: exit 7 and a list if the world differs from the lock.")
+@click.option(
+    "--check", "check", is_flag=True, help="Only compare: exit 7 and a list if the world differs from the lock."
+)
 @json_option
 def command(recipe: Path, update: tuple[str, ...], check: bool, as_json: bool) -> None:
     """Write, check or update the lock beside RECIPE: which files, tokenizer and libraries its hash stands for."""

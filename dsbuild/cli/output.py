@@ -50,7 +50,7 @@ def update_names(update: tuple[str, ...]) -> tuple[str, ...] | None:
 
 
 def percent(text: str) -> Fraction:
-    """"5%" or "0.05" as a ratio in (0, 1]. Raises ``click.BadParameter``."""
+    """ "5%" or "0.05" as a ratio in (0, 1]. Raises ``click.BadParameter``."""
     try:
         found = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except (ValueError, ZeroDivisionError):
@@ -108,7 +108,9 @@ def report_error(error: Exception, as_json: bool) -> int:
         known = StorageError(f"{error.filename or 'the file system'}: {error.strerror or error}", kind="io-error")
     if not isinstance(known, DsbuildError):
         say("".join(traceback.format_exception(error)))
-        known = DsbuildError(f"{type(error).__name__}: {error}", kind="internal", hint="this is a bug: please report it")
+        known = DsbuildError(
+            f"{type(error).__name__}: {error}", kind="internal", hint="this is a bug: please report it"
+        )
     elif known.exit_code == DsbuildError.exit_code:
         say("".join(traceback.format_exception(error)))
     say(known.render())

@@ -36,10 +36,7 @@ def list_roots(store: str | None, as_json: bool) -> None:
     rows = open_store(None, store, readonly=True).roots.list()
     if as_json:
         print_json(
-            [
-                {"name": r.name, "generation": r.generation, "digest": r.digest.hex, "current": r.current}
-                for r in rows
-            ]
+            [{"name": r.name, "generation": r.generation, "digest": r.digest.hex, "current": r.current} for r in rows]
         )
     else:
         print_table(
@@ -66,5 +63,7 @@ def rollback(name: str, store: str | None) -> None:
     """Make the generation before the current one current again."""
     from dsbuild.cli.stores import open_store
 
-    root = open_store(None, store).roots.rollback(name)
-    say(f"{name}: generation {root.generation} is {root.digest.hex}")
+    roots = open_store(None, store).roots
+    roots.rollback(name)
+    current = next(r for r in roots.list() if r.name == name and r.current)
+    say(f"{name}: generation {current.generation} is {current.digest.hex}")

@@ -27,7 +27,7 @@ def command(target: str, store: str | None, derivation: bool, as_json: bool) -> 
     data = opened.derivation(digest)
     assert data is not None
     if derivation:
-        click.get_binary_stream("stdout").write(data)
+        click.echo(data, nl=False)
         return
     top = parse(data)
     nodes = nodes_of(opened, digest)
@@ -42,10 +42,17 @@ def command(target: str, store: str | None, derivation: bool, as_json: bool) -> 
     for stream in streams:
         click.echo(f"{stream['split']}: {count(stream['examples'])} examples of {stream['length']} tokens")
         for s in stream["sources"]:
-            click.echo(f"  {s['digest'][:12]}  weight {s['weight']}, {count(s['examples'])} examples, {s['epochs']} epochs")
+            click.echo(
+                f"  {s['digest'][:12]}  weight {s['weight']}, {count(s['examples'])} examples, {s['epochs']} epochs"
+            )
     print_table(
         [
-            (n["digest"][:12], n["kind"], n["builder"], *("-" if n[k] is None else count(n[k]) for k in ("parts", "records", "tokens")))
+            (
+                n["digest"][:12],
+                n["kind"],
+                n["builder"],
+                *("-" if n[k] is None else count(n[k]) for k in ("parts", "records", "tokens")),
+            )
             for n in nodes
         ],
         ("digest", "kind", "builder", "parts", "records", "tokens"),
@@ -77,7 +84,7 @@ def _streams(store: Any, digest: Any, top: Any) -> list[dict[str, Any]]:
                         "examples": s.length,
                         "epochs": f"{int(n) / s.length:.3f}",
                     }
-                    for s, w, n in zip(dataset.sources, dataset.mixture.stages[0].weights, taken, strict=True)
+                    for s, w, n in zip(dataset.sources, dataset.mixture.stages[0].weights, taken.tolist(), strict=True)
                 ],
             }
         )

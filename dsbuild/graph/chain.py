@@ -49,7 +49,12 @@ class Mistakes:
 
 
 def link_chain(
-    recipe: Recipe, source: str, handlers: Sequence[HandlerSpec], facts: Facts, data: Mapping[str, str], mistakes: Mistakes
+    recipe: Recipe,
+    source: str,
+    handlers: Sequence[HandlerSpec],
+    facts: Facts,
+    data: Mapping[str, str],
+    mistakes: Mistakes,
 ) -> tuple[Link, ...]:
     """The links of ``handlers``; those with mistakes are left out and their mistakes remembered.
 
@@ -79,12 +84,19 @@ def _link(
         if spec.python is not None:
             code = load_code(recipe.directory, *spec.python, spec.requires)
             cls: type[Handler] = registry.handler(PYTHON)
+            misfits = _misfits(spec, code)
+            for misfit in misfits:
+                mistakes.add(f"{spec.use}: {misfit}", "bad-value", where)
+            if misfits:
+                return None
             arguments = python_arguments(spec, code, facts, data)
         else:
             cls = registry.handler(spec.use)
             checked, problems = registry.check_arguments(cls.arguments, spec.arguments)
             for name, message, hint in problems:
-                mistakes.add(f"{spec.use}: {message}", "bad-value", recipe.where(*path, *([name] if name else [])), hint)
+                mistakes.add(
+                    f"{spec.use}: {message}", "bad-value", recipe.where(*path, *([name] if name else [])), hint
+                )
             if problems:
                 return None
             arguments = checked
@@ -102,9 +114,15 @@ def _link(
     return None
 
 
-def python_arguments(
-    spec: HandlerSpec, code: UserCode, facts: Facts, data: Mapping[str, str]
-) -> Mapping[str, Any]:
+def _misfits(spec: HandlerSpec, code: UserCode) -> list[str]:
+    """What the function does not take of what the recipe gives it, and what it needs and is not given."""
+    given = set(spec.arguments) | ({"reads"} if spec.reads else set())
+    unknown = sorted(given - code.accepts) if code.accepts is not None else []
+    missing = sorted(code.demands - given)
+    return [f"the function takes no argument '{n}'" for n in unknown] + [f"the function needs '{n}'" for n in missing]
+
+
+def python_arguments(spec: HandlerSpec, code: UserCode, facts: Facts, data: Mapping[str, str]) -> Mapping[str, Any]:
     """The arguments of the ``python`` handler, before ``resolve``: code by digest, data files and packages by the lock."""
     found: dict[str, Any] = {"code": code.digest.hex, "entry": code.entry}
     if spec.arguments:

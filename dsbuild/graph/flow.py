@@ -40,6 +40,13 @@ class Columns:
             else:
                 untyped.add(new)
             gone.add(old)
+        for old, new in effect.copies.items():
+            typed.pop(new, None)
+            untyped.discard(new)
+            if old in typed:
+                typed[new] = replace(typed[old], name=new)
+            else:
+                untyped.add(new)
         if effect.keeps_only is not None:
             typed = {n: f for n, f in typed.items() if n in effect.keeps_only}
             untyped = {n for n in effect.keeps_only if n not in typed}
@@ -67,7 +74,7 @@ def needed_before(effect: Effect, needed: frozenset[str] | None) -> frozenset[st
         return ALL
     if needed is None:
         return effect.needs if effect.keeps_only is not None and not effect.opens else ALL
-    back = {new: old for old, new in effect.renames.items()}
+    back = {new: old for moves in (effect.renames, effect.copies) for old, new in moves.items()}
     made = {f.name for f in effect.adds}
     return frozenset(back.get(n, n) for n in needed if n not in made) | effect.needs
 

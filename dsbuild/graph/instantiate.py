@@ -155,7 +155,11 @@ def _flow(state: _State, spec: SourceSpec) -> _Flow:
 def _columns_in(state: _State, spec: SourceSpec) -> Columns:
     if not spec.inputs:
         reader = registry.reader_for(spec.files[0], spec.format)
-        return Columns(typed={"text": Field(name="text", dtype="text")}, open=False) if reader.name == "text" else Columns()
+        return (
+            Columns(typed={"text": Field(name="text", dtype="text")}, open=False)
+            if reader.name == "text"
+            else Columns()
+        )
     known = [_columns_of_input(state, spec, name) for name in spec.inputs]
     first = known[0]
     typed = {n: f for n, f in first.typed.items() if all(k.typed.get(n) == f for k in known)}
@@ -208,7 +212,10 @@ def _wanted_by_examples(state: _State, flow: _Flow, mixture: MixtureSpec) -> fro
             if name == "input_ids" or not untyped:
                 hint = 'add { use = "tokenize" } to its handlers' if name == "input_ids" else None
                 state.mistakes.add(
-                    f"mixture.{mixture.name}: source.{flow.spec.name} gives no column '{name}'", "missing-column", where, hint
+                    f"mixture.{mixture.name}: source.{flow.spec.name} gives no column '{name}'",
+                    "missing-column",
+                    where,
+                    hint,
                 )
     return frozenset(wanted)
 

@@ -11,7 +11,7 @@ from dsbuild.records import MISSING, Records
 
 
 class Rename:
-    """``columns = { content = "text" }``: what was ``content`` is ``text`` now, in place of a ``text`` that was there."""
+    """``columns = { content = "text" }``: what was ``content`` is ``text``, in place of a ``text`` that was there."""
 
     name = "rename"
     version = 1

@@ -6,6 +6,7 @@ arithmetic takes numbers (``+`` also two texts), and results are bounded in size
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -26,7 +27,7 @@ class EvaluationError(ValueError):
     """A record on which the expression has no value; the text says which value, of what type."""
 
 
-def compile(node: Node) -> Function:  # noqa: A001 - it is what it does
+def compiled(node: Node) -> Function:
     """A function that gives the value of ``node`` for a record; it raises ``EvaluationError``."""
     match node:
         case Constant(value):
@@ -34,20 +35,20 @@ def compile(node: Node) -> Function:  # noqa: A001 - it is what it does
         case Name(name):
             return _field(name)
         case Item(of, key):
-            return _item(compile(of), key)
+            return _item(compiled(of), key)
         case Compare(operators, operands):
-            return _compare([_COMPARE[o] for o in operators], [compile(n) for n in operands])
+            return _compare([_COMPARE[o] for o in operators], [compiled(n) for n in operands])
         case Apply("has", arguments):
-            return _has(compile(arguments[0]))
+            return _has(compiled(arguments[0]))
         case Apply("and", arguments):
-            return _all([compile(a) for a in arguments], "and", True)
+            return _all([compiled(a) for a in arguments], "and", True)
         case Apply("or", arguments):
-            return _all([compile(a) for a in arguments], "or", False)
+            return _all([compiled(a) for a in arguments], "or", False)
         case Apply("list", arguments):
-            parts = [compile(a) for a in arguments]
+            parts = [compiled(a) for a in arguments]
             return lambda row: [part(row) for part in parts]
         case Apply(name, arguments):
-            return _apply(_CALLS[name], [compile(a) for a in arguments])
+            return _apply(_CALLS[name], [compiled(a) for a in arguments])
 
 
 class _Absent(EvaluationError):
@@ -177,6 +178,8 @@ def _sized(value: Any) -> Any:
         raise EvaluationError(f"a number of more than {MAX_BITS} bits")
     if isinstance(value, str) and len(value) > MAX_TEXT:
         raise EvaluationError(f"a text of more than {MAX_TEXT} characters")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise EvaluationError("a number that is too large")
     return value
 
 

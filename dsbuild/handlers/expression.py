@@ -209,7 +209,11 @@ class _Parser:
             raise self.refuse(node, f"{name} takes {least if least == most else f'{least} to {most}'} arguments")
         made = tuple(self.node(a, depth) for a in arguments)
         if name == "field":
-            if not isinstance(made[0], Constant) or not isinstance(made[0].value, str) or made[0].value[:1] in ("", "@"):
+            if (
+                not isinstance(made[0], Constant)
+                or not isinstance(made[0].value, str)
+                or made[0].value[:1] in ("", "@")
+            ):
                 raise self.refuse(node, "field takes the name of a column, as a text")
             return Name(made[0].value)
         if name in ("has", "missing"):
@@ -240,7 +244,9 @@ def _is_path(node: Node) -> bool:
 
 def _plain(node: ast.AST) -> str:
     if isinstance(node, ast.BinOp):
-        return {"Pow": "power (**)", "MatMult": "@"}.get(type(node.op).__name__, f"the operator {type(node.op).__name__}")
+        return {"Pow": "power (**)", "MatMult": "@"}.get(
+            type(node.op).__name__, f"the operator {type(node.op).__name__}"
+        )
     if isinstance(node, ast.Attribute):
         return f"the attribute '.{node.attr}'"
     return f"a Python {type(node).__name__}"
@@ -291,9 +297,11 @@ def show(node: Node) -> str:
 
 
 def _inner(node: Node) -> str:
-    simple = isinstance(node, Name | Item) or (isinstance(node, Apply) and (node.name in FUNCTIONS or node.name == "list"))
+    simple = isinstance(node, Name | Item) or (
+        isinstance(node, Apply) and (node.name in FUNCTIONS or node.name == "list")
+    )
     if isinstance(node, Constant):
-        simple = not isinstance(node.value, int | float) or isinstance(node.value, bool) or not str(node.value)[0] == "-"
+        simple = not isinstance(node.value, int | float) or isinstance(node.value, bool) or str(node.value)[0] != "-"
     return show(node) if simple else f"({show(node)})"
 
 

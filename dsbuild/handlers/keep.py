@@ -24,7 +24,7 @@ class Keep:
         tree = expression.parse(arguments["where"])
         self._text = arguments["where"]
         self._names = sorted(expression.names(tree))
-        self._function = evaluate.compile(tree)
+        self._function = evaluate.compiled(tree)
 
     @staticmethod
     def resolve(arguments: Mapping[str, Value], facts: Facts) -> Mapping[str, Value]:
@@ -43,7 +43,7 @@ class Keep:
         return Effect(needs=frozenset(self._names))
 
     def apply(self, records: Records) -> Records:
-        """See ``Handler.apply``. Raises ``RecordError`` where the expression has no value, or none of true and false."""
+        """See ``Handler.apply``. Raises ``RecordError`` where the expression is neither true nor false."""
         columns = [records[n] if n in records.schema else None for n in self._names]
         kept = np.zeros(len(records), np.bool_)
         for i in range(len(records)):

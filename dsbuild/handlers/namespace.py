@@ -167,5 +167,3 @@ def _refuse(name: str) -> None:
         kind="impure",
         hint=f"write 'import {name}' in the handler's file, so that the import is found and hashed",
     )
-
-

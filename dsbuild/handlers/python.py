@@ -43,6 +43,8 @@ class Python:
     def __init__(self, arguments: Mapping[str, Value], resources: Resources) -> None:
         self._module, _, self._function = arguments["entry"].partition(":")
         self._keywords = {name: argument(value) for name, value in arguments.get("arguments", {}).items()}
+        if "reads" in arguments:
+            self._keywords["reads"] = dict(resources.data)
         self._resources = resources
         self._call: Any = None
 

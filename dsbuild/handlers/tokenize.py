@@ -7,6 +7,7 @@ BOS and EOS are put in as ids, never as text, and the text of a special token in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -98,13 +99,13 @@ class Tokenize:
             self._tokenizer = found
         return self._tokenizer
 
-    def _texts(self, records: Records) -> Sequence[str]:
+    def _texts(self, records: Records) -> list[str]:
         if self._column not in records.schema:
             if len(records):
                 raise RecordError(0, f"tokenize: the record has no field '{self._column}'")
             return []
-        values = records[self._column].values
-        texts = values if isinstance(values, list) else [None] * 0 if not len(records) else list(values)
+        column = records[self._column]
+        texts: list[Any] = [column[row] for row in range(len(records))]
         for row, value in enumerate(texts):
             if value is MISSING:
                 raise RecordError(row, f"tokenize: the record has no field '{self._column}'")

@@ -35,9 +35,7 @@ def copy_in(value: Any) -> Any:
         return {key: copy_in(item) for key, item in value.items()}
     if isinstance(value, np.ndarray):
         return value.copy()
-    if isinstance(value, np.generic):
-        return value.item()
-    return value
+    return _plain(value)
 
 
 def argument(value: Any) -> Any:
@@ -86,7 +84,9 @@ def typed_out(field: Field, value: Any) -> Any:
         return value
     wanted = np.dtype(field.dtype)
     if field.shape:
-        shape = (value.shape[0] if field.shape[0] is None else field.shape[0], *field.shape[1:]) if _array(value) else ()
+        shape = (
+            (value.shape[0] if field.shape[0] is None else field.shape[0], *field.shape[1:]) if _array(value) else ()
+        )
         if not _array(value) or value.dtype != wanted or value.shape != shape:
             seen = f"{value.dtype} of shape {value.shape}" if _array(value) else _name(value)
             hint = f"return numpy.asarray(…, '{field.dtype}')"
@@ -96,15 +96,19 @@ def typed_out(field: Field, value: Any) -> Any:
 
 
 def _number(field: Field, wanted: np.dtype[Any], value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    kind = {"b": (bool,), "u": (int,), "i": (int,), "f": (int, float)}[wanted.kind]
-    if not isinstance(value, kind) or (isinstance(value, bool) and wanted.kind != "b"):
+    value = _plain(value)
+    kinds: Any = {"b": bool, "u": int, "i": int, "f": int | float}
+    if not isinstance(value, kinds[wanted.kind]) or (isinstance(value, bool) and wanted.kind != "b"):
         raise ValueProblem(f"is {_name(value)}, but came in as {field.dtype}", "give it another name")
     if wanted.kind in "ui":
         limits = np.iinfo(wanted)
         if not limits.min <= value <= limits.max:
             raise ValueProblem(f"is {value}, which does not fit {field.dtype}", "give it another name")
     return wanted.type(value)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _array(value: Any) -> bool:
@@ -117,7 +121,7 @@ def _text(value: str) -> str:
     except UnicodeEncodeError as error:
         hint = "text.encode('utf-8', 'replace').decode() replaces them"
         raise ValueProblem(f"has a lone surrogate at character {error.start}", hint) from None
-    return str(value)
+    return str.__str__(value)
 
 
 def _key(key: Any) -> str:

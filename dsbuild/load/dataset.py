@@ -106,7 +106,9 @@ class Dataset:
             raise RangeError(str(error), kind="out-of-range") from None
         return self._rows(start, stop, np.dtype(dtype), columns)
 
-    def loader(self, size: int, rank: int = 0, world: int = 1, *, start: int = 0, prefetch: int = 2, **options: Any) -> Loader:
+    def loader(
+        self, size: int, rank: int = 0, world: int = 1, *, start: int = 0, prefetch: int = 2, **options: Any
+    ) -> Loader:
         """An iterator over batches from step ``start``, made ahead by a thread; see ``Loader``."""
         return Loader(dataset=self, size=size, rank=rank, world=world, step=start, prefetch=prefetch, options=options)
 

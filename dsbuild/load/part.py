@@ -60,7 +60,6 @@ def open_part(stored: StoredObject, selection: StoredObject | None, column: str 
     _, offsets = stored.column(column)
     if offsets is None:
         raise CorruptError(f"column '{column}' has no offsets", kind="corrupt")
-    stored.touch_offsets(column, 0, len(offsets))
     if rows is None:
         starts = np.array([0, int(offsets[-1])], np.int64)
         return Part(stored=stored, rows=None, run_starts=starts, run_bases=np.zeros(1, np.int64), ends=offsets[1:])

@@ -88,7 +88,9 @@ class Source:
 
     def _record(self, line: Line, at: int) -> Span:
         place = int(np.searchsorted(line.starts, at, "right")) - 1
-        return Span(part=int(line.parts[place]), start=at - int(line.starts[place]), stop=at - int(line.starts[place]) + 1)
+        return Span(
+            part=int(line.parts[place]), start=at - int(line.starts[place]), stop=at - int(line.starts[place]) + 1
+        )
 
 
 def open_source(
@@ -127,8 +129,16 @@ def open_source(
 def _lines(records: Manifest, counts: np.ndarray, readers: int) -> tuple[Line, ...]:
     if not readers:
         return (_line(np.arange(len(counts)), counts),)
-    dealt = reader_parts(part_order(records.first_files()), readers)
+    dealt = reader_parts(part_order(_first_files(records)), readers)
     return tuple(_line(parts, counts) for parts in dealt)
+
+
+def _first_files(records: Manifest) -> np.ndarray:
+    """int64[n]: the file that each part begins in; parts made of other nodes' parts count as files of their own."""
+    firsts = records.part_segments[:-1]
+    if len(records.segment_file) == 0 or (np.diff(records.part_segments) == 0).any():
+        return np.arange(len(records))
+    return np.asarray(records.segment_file[firsts])
 
 
 def _line(parts: np.ndarray, counts: np.ndarray) -> Line:

@@ -166,32 +166,34 @@ def _end(mixture: Mixture, number: int, run: _Run, limits: list[int | None]) -> 
 def _end_first(mixture: Mixture, number: int, run: _Run, limits: list[int | None]) -> int | None:
     """Before the least slot of an example N_s, among sources that may give more than N_s."""
     again = [
-        (run.slots.time(source, mixture.lengths[source] - int(run.carried[source])), mixture.ids[source], source)
-        for source, weight in enumerate(mixture.stages[number].weights)
-        if weight and _exceeds(limits[source], mixture.lengths[source])
+        (source, length - int(run.carried[source]))
+        for source, (limit, length) in enumerate(zip(limits, mixture.lengths, strict=True))
+        if mixture.stages[number].weights[source] and (limit is None or limit > length)
     ]
     if not again:
         return None
-    source = min(again)[2]
-    return run.first + run.slots.rank(source, mixture.lengths[source] - int(run.carried[source]))
+    source, slot = min(_timed(mixture, run, again))[2:]
+    return run.first + run.slots.rank(source, slot)
 
 
 def _end_all(mixture: Mixture, number: int, run: _Run, limits: list[int | None]) -> int | None:
     """After the greatest slot of an example min(L_s, N_s) - 1, among sources that this or a later stage weighs."""
-    lasts = []
+    lasts: list[tuple[int, int]] = []
     for source, (limit, length) in enumerate(zip(limits, mixture.lengths, strict=True)):
         wanted = (length if limit is None else min(limit, length)) - int(run.carried[source])
         if wanted <= 0:
             continue
         if mixture.stages[number].weights[source]:
-            lasts.append((run.slots.time(source, wanted - 1), mixture.ids[source], source, wanted - 1))
+            lasts.append((source, wanted - 1))
         elif any(stage.weights[source] for stage in mixture.stages[number + 1 :]):
             return None
     if not lasts:
         return run.first
-    _, _, source, slot = max(lasts)
+    source, slot = max(_timed(mixture, run, lasts))[2:]
     return run.first + run.slots.rank(source, slot) + 1
 
 
-def _exceeds(limit: int | None, length: int) -> bool:
-    return limit is None or limit > length
+def _timed(mixture: Mixture, run: _Run, slots: list[tuple[int, int]]) -> list[tuple[Fraction, bytes, int, int]]:
+    """(time, id, source, slot) of slots, which so compare as they stand in the stream."""
+    times = run.slots.times([source for source, _ in slots], [slot for _, slot in slots])
+    return [(time, mixture.ids[s], s, slot) for time, (s, slot) in zip(times, slots, strict=True)]

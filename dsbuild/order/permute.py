@@ -41,18 +41,17 @@ class Permutation:
     Immutable, picklable, safe to share between threads. Raises ``ValueError`` for n below 0 or above 2**48.
     """
 
-    __slots__ = ("_columns", "_inverse", "_keys", "_rows", "_table", "n")
+    __slots__ = ("_columns", "_keys", "_rows", "_table", "n")
 
     def __init__(self, key: bytes, n: int) -> None:
         if not 0 <= n <= MOST:
             raise ValueError(f"a permutation of {n:,} things: must be from 0 to 2**48")
         self.n = n
         self._keys = tuple(np.uint64(word) for word in words(key, ROUNDS))
-        self._table = self._inverse = None
+        self._table: NDArray[np.uint16] | None = None
         self._rows = self._columns = np.uint64(1)
         if n <= TABLE:
             self._table = _sorted(self._keys[0], n)
-            self._inverse = np.argsort(self._table)
         else:
             rows = math.isqrt(n - 1) + 1
             self._rows, self._columns = np.uint64(rows), np.uint64(-(-n // rows))
@@ -62,20 +61,21 @@ class Permutation:
 
         Raises ``IndexError`` for a position outside [0, n) and ``TypeError`` for other dtypes.
         """
-        return self._map(positions, self._table, forward=True)
+        return self._map(positions, forward=True)
 
     def inverse(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
         """The positions at which ``indices`` stand: the inverse of calling. Raises as calling does."""
-        return self._map(indices, self._inverse, forward=False)
+        return self._map(indices, forward=False)
 
-    def _map(self, given: NDArray[np.integer], table: NDArray[np.int64] | None, *, forward: bool) -> NDArray[np.int64]:
+    def _map(self, given: NDArray[np.integer], *, forward: bool) -> NDArray[np.int64]:
         values = np.asarray(given)
         if values.dtype.kind not in "iu":
             raise TypeError(f"positions of dtype {values.dtype}: must be integers")
         if values.size and (values.min() < 0 or values.max() >= self.n):
             raise IndexError(f"positions {values.min()} to {values.max()} of {self.n:,}")
-        if table is not None:
-            return table[values]
+        if self._table is not None:
+            table = self._table if forward else np.argsort(self._table)
+            return np.asarray(table[values], np.int64)
         flat = values.reshape(-1)
         found = np.empty(flat.size, np.int64)
         for start in range(0, flat.size, _BLOCK):
@@ -132,6 +132,6 @@ def _mask(half: Words, word: np.uint64, modulus: np.uint64, out: Words, spare: W
     np.right_shift(out, _U40, out=out)
 
 
-def _sorted(word: np.uint64, n: int) -> NDArray[np.int64]:
+def _sorted(word: np.uint64, n: int) -> NDArray[np.uint16]:
     hashed = fmix64(np.arange(1, n + 1, dtype=np.uint64) * GOLDEN + word)
-    return np.argsort(hashed, kind="stable").astype(np.int64)
+    return np.argsort(hashed, kind="stable").astype(np.uint16)

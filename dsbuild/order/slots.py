@@ -100,7 +100,7 @@ class Slots:
         """
         if not 0 <= slot < int(self._limits[source]):
             raise IndexError(f"slot {slot:,} of {int(self._limits[source]):,}")
-        tick = math.floor(self.time(source, slot))
+        tick = math.floor(self.times([source], [slot])[0])
         pairs = zip(self._weights.tolist(), self._limits.tolist(), strict=True)
         if sum(min(limit, (weight * tick) >> 64) for weight, limit in pairs) > MOST:
             return MOST + 1
@@ -108,10 +108,11 @@ class Slots:
         inside = np.flatnonzero((sources == source) & (slots == slot))
         return int(before.sum()) + int(inside[0])
 
-    def time(self, source: int, slot: int) -> Fraction:
-        """The virtual time of a slot."""
-        phase = splitmix64(self._phases[source : source + 1], np.array([slot], np.uint64))
-        return Fraction((slot << 64) + int(phase[0]), int(self._weights[source]))
+    def times(self, sources: Sequence[int], slots: Sequence[int]) -> list[Fraction]:
+        """The virtual times of slots ``slots[i]`` of ``sources[i]``; each source takes part."""
+        words = splitmix64(self._phases[list(sources)], np.array(slots, np.uint64)).tolist()
+        weights = self._weights[list(sources)].tolist()
+        return [Fraction((j << 64) + p, w) for j, p, w in zip(slots, words, weights, strict=True)]
 
     def _check(self, start: int, stop: int) -> None:
         end = MOST if self.total is None else min(self.total, MOST)

@@ -18,9 +18,9 @@ from dsbuild.readers import lines
 from dsbuild.readers.decompress import is_compressed, with_compressed
 from dsbuild.readers.faults import Fault, decode, excerpt
 from dsbuild.readers.keys import split_keys
+from dsbuild.readers.names import column_name
 from dsbuild.readers.text import text_records
 from dsbuild.records import Records
-from dsbuild.schema import check_name
 
 _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"')
 
@@ -29,7 +29,8 @@ _QUOTED = re.compile(r'"((?:[^"]++|"")*+)"')
 class Csv:
     """Reads CSV and TSV; every column is ``text``. ``@key``: of the bytes of the row as written, without its end.
 
-    Blank lines are no records. The context has the header (or the number of columns) and the delimiter.
+    Blank lines are no records. Wrong quotes in a row of several lines can't be skipped. The context has the header (or
+    numbered names) and the delimiter.
     """
 
     name = "csv"
@@ -102,27 +103,31 @@ def fields(text: str, delimiter: str) -> list[str]:
         if text.startswith('"', at):
             match = _QUOTED.match(text, at)
             if match is None:
-                raise Fault("a quoted field that is not closed", detail=f"'{excerpt(text, at)}'", at=_bytes(text, at))
+                raise _quotes("a quoted field that is not closed", text, at, final=True)
             found.append(match[1].replace('""', '"') if '""' in match[1] else match[1])
             end = match.end()
             if end < len(text) and text[end] != delimiter:
-                raise Fault("text after a closing quote", detail=f"'{excerpt(text, end)}'", at=_bytes(text, end))
+                raise _quotes("text after a closing quote", text, end)
         else:
             end = text.find(delimiter, at)
             end = len(text) if end < 0 else end
             quote = text.find('"', at, end)
             if quote >= 0:
-                seen = f"'{excerpt(text, quote)}'"
-                hint = "put the field in quotes and double the quotes inside it"
-                raise Fault("a quote inside a field without quotes", detail=seen, at=_bytes(text, quote), hint=hint)
+                raise _quotes("a quote inside a field without quotes", text, quote)
             found.append(text[at:end])
         if end == len(text):
             return found
         at = end + 1
 
 
-def _bytes(text: str, position: int) -> int:
-    return len(text[:position].encode("utf-8"))
+def _quotes(reason: str, text: str, at: int, *, final: bool = False) -> Fault:
+    """A fault of quotes at character ``at``. In a row of several lines they may have taken rows that are not theirs."""
+    final = final or "\n" in text
+    hint = "put the field in quotes and double the quotes inside it"
+    if final:
+        hint += "; such a row is not skipped, because quotes no longer tell where the rows after it end"
+    seen = f"'{excerpt(text, at)}'"
+    return Fault(reason, detail=seen, at=len(text[:at].encode("utf-8")), hint=hint, final=final)
 
 
 def _row(delimiter: str, width: int) -> Callable[[bytes], list[str]]:
@@ -141,7 +146,8 @@ def _count(size: int) -> str:
 
 
 def _is_tsv(path: Path) -> bool:
-    return ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
+    name = Path(path.stem) if is_compressed(path) else path
+    return name.suffix.lower() == ".tsv"
 
 
 def _delimiter(path: Path, context: Mapping[str, Value], arguments: Mapping[str, Value]) -> str:
@@ -160,31 +166,29 @@ def _form(delimiter: str, arguments: Mapping[str, Value]) -> lines.Form:
 
 
 def _names(path: Path, first: bytes | None, delimiter: str, header: bool) -> list[str]:
-    """The names of the columns: the fields of the header, or numbered ones as many as ``first`` has."""
+    """The names of the columns: the fields of the header, or numbered ones as many as the ``first`` row has."""
     if first is None:
         return []
     try:
         found = fields(decode(first), delimiter)
     except Fault as fault:
-        if header:
-            raise _header_error(path, f"{fault.reason}: {fault.detail}", fault.kind) from None
-        found = []
+        raise _first_error(path, f"{fault.reason}: {fault.detail}", fault.kind) from None
     if not header:
         return [f"c{i}" for i in range(len(found))]
-    twice = next((name for i, name in enumerate(found) if name in found[:i]), None)
-    if twice is not None:
-        raise _header_error(path, f"two columns are named '{excerpt(twice)}'")
+    if len(set(found)) < len(found):
+        twice = next(name for i, name in enumerate(found) if name in found[:i])
+        raise _first_error(path, f"two columns are named '{excerpt(twice)}'")
     return found
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
     for name in names:
         try:
-            check_name(name.replace("@", " "))
-        except ValueError:
-            raise _header_error(path, f"'{excerpt(name)}' can't name a column") from None
+            column_name(name)
+        except Fault as fault:
+            raise _first_error(path, f"{fault.reason}: {fault.detail}") from None
 
 
-def _header_error(path: Path, what: str, kind: str = "bad-record") -> BuildError:
-    hint = "mend the first row, or say read = { header = false } where it is data"
-    return BuildError(f"{path}: header: {what}", kind=kind, where=Where(path=str(path), line=1), hint=hint)
+def _first_error(path: Path, what: str, kind: str = "bad-record") -> BuildError:
+    hint = "mend it, or say read = { header = false } where it is data"
+    return BuildError(f"{path}: the first row: {what}", kind=kind, where=Where(path=str(path), line=1), hint=hint)

@@ -7,6 +7,8 @@ idea as content-defined chunking (Muthitacharoen, Chen, Mazieres: LBFS, SOSP 200
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from blake3 import blake3
 
 from dsbuild.digest import Digest, Domain, hasher
@@ -19,7 +21,7 @@ def chance(data: bytes | memoryview) -> int:
     """64 bits that decide about a border after ``data``: first 8 bytes, little-endian, of BLAKE3 in ``Domain.CUTS``."""
     state = hasher(Domain.CUTS)
     state.update(data)
-    return int.from_bytes(state.digest(length=8), "little")
+    return _draw(state)
 
 
 def is_border(rule: CutRule, taken: int, size: int, draw: int) -> bool:
@@ -31,42 +33,65 @@ def is_border(rule: CutRule, taken: int, size: int, draw: int) -> bool:
 
 
 class Cutter:
-    """Gathers runs of records and closes cuts; holds one hash state, never the bytes."""
+    """Gathers runs of records and closes cuts; holds one hash state, never the bytes.
 
-    __slots__ = ("_first", "_head", "_start", "_state", "at", "cuts", "number")
+    ``at``: units so far; ``number``: records so far; ``taken``: bytes in the open cut; ``head``: bytes that the content
+    of each further cut begins with.
+    """
+
+    __slots__ = ("_first", "_start", "_state", "at", "cuts", "head", "number", "taken")
 
     def __init__(self, head: bytes = b"", start: int = 0) -> None:
         self.cuts: list[Cut] = []
         self.at = self._start = start
-        self.number = self._first = 0
-        self._head = head
+        self.number = self._first = self.taken = 0
+        self.head = head
         self._state = self._fresh()
 
-    @property
-    def taken(self) -> int:
-        """Bytes in the open cut."""
-        return self.at - self._start
-
-    def take(self, data: bytes | memoryview, records: int, size: int | None = None) -> None:
-        """Add ``records`` records, ``data`` in the content, to the open cut; ``size`` in units where not bytes."""
+    def take(self, data: bytes | memoryview, *, records: int = 0, units: int | None = None) -> None:
+        """Add ``data`` with its ``records`` to the open cut; ``units`` where they are not bytes."""
         self._state.update(data)
-        self.at += len(data) if size is None else size
+        self.taken += len(data)
+        self.at += len(data) if units is None else units
         self.number += records
+
+    def take_unit(
+        self, rule: CutRule, label: bytes, data: Iterable[bytes], *, size: int, records: int, units: int
+    ) -> None:
+        """Add a row group or batch of ``size`` bytes, and close where the rule says.
+
+        Such units are large: a border stands also before one that would bring the cut beyond ``most``. ``label``: what
+        the content has before the unit's bytes.
+        """
+        if self.number > self._first and self.taken + size > rule.most:
+            self.close()
+        draw = hasher(Domain.CUTS)
+        self._state.update(label)
+        for piece in data:
+            self._state.update(piece)
+            draw.update(piece)
+        self.taken, self.at, self.number = self.taken + size, self.at + units, self.number + records
+        if is_border(rule, self.taken, size, _draw(draw)):
+            self.close()
 
     def close(self) -> None:
         """End the open cut here."""
         content = Digest(self._state.digest())
         self.cuts.append(Cut(start=self._start, stop=self.at, first=self._first, content=content))
-        self._start, self._first = self.at, self.number
+        self._start, self._first, self.taken = self.at, self.number, 0
         self._state = self._fresh()
 
     def finish(self) -> tuple[Cut, ...]:
         """All cuts: at least one, which may be empty."""
-        if self.taken or not self.cuts:
+        if self.at > self._start or not self.cuts:
             self.close()
         return tuple(self.cuts)
 
     def _fresh(self) -> blake3:
         state = hasher(Domain.FILE)
-        state.update(self._head)
+        state.update(self.head)
         return state
+
+
+def _draw(state: blake3) -> int:
+    return int.from_bytes(state.digest(length=8), "little")

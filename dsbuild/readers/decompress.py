@@ -6,6 +6,7 @@ is cut off, damaged or followed by anything else is an error with its byte, neve
 
 from __future__ import annotations
 
+import io
 import stat
 import zlib
 from collections.abc import Iterator
@@ -39,8 +40,11 @@ def pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator[byte
     ``bad-record``) for damaged compressed data, (kind ``source-changed``) for a file that ends before ``stop``, and
     the errors of ``opened``.
     """
+    least = max(start, stop or 0)
     position = 0 if is_compressed(path) else start
     with opened(path) as file:
+        if position and file.seek(0, io.SEEK_END) < least:
+            raise changed(path, f"it ends before byte {least}")
         for piece in _decoded(path, file, start):
             skip = max(start - position, 0)
             keep = len(piece) if stop is None else min(stop - position, len(piece))
@@ -49,8 +53,8 @@ def pieces(path: Path, start: int = 0, stop: int | None = None) -> Iterator[byte
                 yield piece if skip == 0 and keep == len(piece) else piece[skip:keep]
             if stop is not None and position >= stop:
                 return
-    if position < (start if stop is None else stop):
-        raise changed(path, f"it ended at byte {position}, where byte {start if stop is None else stop} was expected")
+    if position < least:
+        raise changed(path, f"it ends before byte {least}")
 
 
 @contextmanager
@@ -65,7 +69,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             raise RecipeError(f"{path}: not a file but a directory or device", kind="not-a-file")
         with path.open("rb") as file:
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise NotFoundError(f"{path}: no such file", kind="no-such-file") from None
     except PermissionError:
         raise RecipeError(f"{path}: no permission to read it", kind="unreadable", hint="see `ls -l`") from None
@@ -115,38 +119,30 @@ def _gathered(small: Iterator[bytes]) -> Iterator[bytes]:
 def _members(file: BinaryIO) -> Iterator[bytes]:
     """The decoded bytes of gzip members one after the other (RFC 1952); zeros may follow the last, as tape had them."""
     data, taken = file.read(_INPUT), 0
-    first = True
-    while True:
-        if not first:
-            zeros = len(data) - len(data.lstrip(b"\0"))
-            data, taken = data[zeros:], taken + zeros
-            if not data:
-                data = file.read(_INPUT)
-                if not data:
-                    return
-                continue
-        if not data:
-            raise Damage(0, "not gzip: the file is empty")
-        member = zlib.decompressobj(wbits=31)
-        begin = taken
+    if not data:
+        raise Damage(0, "not gzip: the file is empty")
+    while data:
+        begin, member = taken, zlib.decompressobj(wbits=31)
         while not member.eof:
             try:
                 piece = member.decompress(data, PIECE)
             except zlib.error as error:
-                raise Damage(begin if begin == taken else taken, _gzip_fault(first, begin == taken, error)) from None
-            taken += len(data) - len(member.unconsumed_tail) - len(member.unused_data)
+                raise Damage(taken, _gzip_fault(taken, begin, error)) from None
+            rest = member.unused_data if member.eof else member.unconsumed_tail
+            taken += len(data) - len(rest)
             if piece:
                 yield piece
-            if member.eof:
-                break
-            data = member.unconsumed_tail or file.read(_INPUT)
-            if not data and not piece:
+            data = rest if member.eof else rest or file.read(_INPUT)
+            if not (data or piece or member.eof):
                 raise Damage(taken, "the gzip data is cut off here")
-        data = member.unused_data or file.read(_INPUT)
-        first = False
+        while data := data or file.read(_INPUT):
+            zeros = len(data) - len(data.lstrip(b"\0"))
+            taken, data = taken + zeros, data[zeros:]
+            if data:
+                break
 
 
-def _gzip_fault(first: bool, at_begin: bool, error: zlib.error) -> str:
-    if "header" in str(error) and at_begin:
-        return "not gzip" if first else "something that is not gzip follows the gzip data"
+def _gzip_fault(taken: int, begin: int, error: zlib.error) -> str:
+    if "header" in str(error) and begin == taken:
+        return "something that is not gzip follows the gzip data" if begin else "not gzip"
     return f"the gzip data near here is damaged ({str(error).rpartition(': ')[2]})"

@@ -16,13 +16,22 @@ class Fault(Exception):
     """A record that can't be used.
 
     ``reason`` is the same on every Python (it stands in lists of skipped records); ``detail`` (the value seen) need not
-    be. ``at``: byte inside the record, None = all of it.
+    be. ``at``: byte inside the record, None = all of it. ``final``: what comes after can't be trusted either, so the
+    record can't be skipped.
     """
 
     def __init__(
-        self, reason: str, *, detail: str = "", at: int | None = None, kind: str = "bad-record", hint: str = SKIP_HINT
+        self,
+        reason: str,
+        *,
+        detail: str = "",
+        at: int | None = None,
+        kind: str = "bad-record",
+        hint: str = SKIP_HINT,
+        final: bool = False,
     ) -> None:
         super().__init__(reason)
+        self.final = final
         self.reason, self.detail, self.at, self.kind, self.hint = reason, detail, at, kind, hint
 
 
@@ -40,7 +49,7 @@ class Place:
 
 def settle(path: Path, place: Place, record: int, fault: Fault, skipped: list[Skip] | None) -> None:
     """List record number ``record`` of ``path`` in ``skipped``, or raise ``BuildError`` where there is no such list."""
-    if skipped is not None:
+    if skipped is not None and not fault.final:
         skipped.append(Skip(record=record, place=str(place), reason=fault.reason))
         return
     spot = "" if place.name == "file" else f" {place}"

@@ -20,8 +20,9 @@ from dsbuild.readers import lines
 from dsbuild.readers.decompress import is_compressed, with_compressed
 from dsbuild.readers.faults import Fault, decode, excerpt
 from dsbuild.readers.keys import split_keys
+from dsbuild.readers.names import column_name
 from dsbuild.records import MISSING, Column, Records, from_rows
-from dsbuild.schema import KEY, RECORD, Field, Schema, check_name
+from dsbuild.schema import KEY, RECORD, Field, Schema
 
 DEPTH = 256
 """Objects and lists inside each other, at most: well below where any Python's parser gives up."""
@@ -31,6 +32,7 @@ DIGITS = 4300
 
 _FORM = lines.Form()
 _SPACE = " \t\r\n"
+_NAMES = 10_000
 
 
 @final
@@ -101,12 +103,22 @@ def parser(*, every: bool) -> Callable[[bytes], dict[str, Any]]:
             raise _at(raw, text, end, "not JSON: something follows the value")
         if type(value) is not dict:
             raise Fault(f"not an object but {_KINDS.get(type(value), 'another value')}", detail=f"'{excerpt(text)}'")
-        if text.count("[") + text.count("{") > DEPTH:
-            _check_depth(value)
-        if "\\ud" in text or "\\uD" in text:
+        known = good.issuperset(value)
+        wide, nested = not known, False
+        for item in value.values():  # nearly all records are flat and most are ASCII: told without a scan
+            kind = type(item)
+            if kind is str:
+                wide = wide or not item.isascii()
+            elif kind is dict or kind is list:
+                nested = True
+        if (wide or nested) and ("\\ud" in text or "\\uD" in text):
             _check_surrogates(value)
-        if every and not good.issuperset(value):
-            good.update(_checked(name) for name in value)
+        if nested and text.count("[") + text.count("{") > DEPTH:
+            _check_depth(value)
+        if not known:
+            names = [column_name(name) for name in value] if every else value
+            if len(good) < _NAMES:
+                good.update(names)
         return value
 
     return parse
@@ -181,21 +193,12 @@ def _check_depth(value: Any) -> None:
 
 
 def _check_surrogates(value: Any) -> None:
+    """Half a pair can only come from an escape, and then only UTF-8 encoding refuses it."""
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         half = f"\\u{ord(error.object[error.start]):04x}"
         raise Fault("half of a surrogate pair, which is no character", detail=f"'{half}'") from None
-
-
-def _checked(name: str) -> str:
-    if name.startswith("@"):
-        raise Fault("a field name that begins with '@'", detail=f"'{excerpt(name)}'")
-    try:
-        return check_name(name)
-    except ValueError:
-        hint = "letters, digits, '_', '.', '-', at most 128, no digit first; fields that no handler uses are no matter"
-        raise Fault("a field name that can't name a column", detail=f"'{excerpt(name)}'", hint=hint) from None
 
 
 def _schema(wanted: list[str]) -> Schema:

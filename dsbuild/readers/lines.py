@@ -24,7 +24,12 @@ BLOCK = 4096
 """Records in a block, at most."""
 
 _BOM = b"\xef\xbb\xbf"
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
+_FOREIGN = (
+    (b"\xff\xfe", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {}"),
+    (b"\xfe\xff", "UTF-16", "convert it: iconv -f UTF-16 -t UTF-8 {}"),
+    (b"\x1f\x8b", "gzip", "name it {}.gz, or unpack it"),
+    (b"\x28\xb5\x2f\xfd", "zstd", "name it {}.zst, or unpack it"),
+)
 _LF, _QUOTE = 10, 34
 
 T = TypeVar("T")
@@ -81,7 +86,7 @@ class Run:
 def runs(path: Path, start: int, stop: int | None, form: Form) -> Iterator[Run]:
     """The lines of a range, which must begin and end at borders of records; the last may lack its line feed.
 
-    Raises ``BuildError`` (``bad-encoding``) for a file that begins with a byte order mark of UTF-16.
+    Raises ``BuildError`` as ``mark``.
     """
     held: list[bytes] = []
     at, before, inside, headed = start, 0, False, not form.header or start > 0
@@ -149,11 +154,11 @@ def _cut(cutter: Cutter, run: Run, rule: CutRule) -> None:
         if line < size:
             stop = int(run.ends[line])
             first = int(np.searchsorted(run.ends, done, side="right"))
-            cutter.take(view[done:stop], int(counted[line + 1] - counted[first]))
+            cutter.take(view[done:stop], records=int(counted[line + 1] - counted[first]))
             cutter.close()
             done, line = stop, line + 1
     first = int(np.searchsorted(run.ends, done, side="right"))
-    cutter.take(view[done:], int(counted[size] - counted[first]))
+    cutter.take(view[done:], records=int(counted[size] - counted[first]))
 
 
 def _ends_cut(run: Run, line: int, base: int, rule: CutRule) -> bool:
@@ -249,14 +254,18 @@ def _real(data: bytes, ends: np.ndarray, skip: int, blank: bytes) -> np.ndarray:
 
 
 def mark(path: Path, data: bytes) -> int:
-    """Length of the UTF-8 byte order mark that ``data`` begins with, 0 if none."""
-    if data.startswith(_WIDE):
-        raise BuildError(
-            f"{path}: byte 0: not UTF-8: a byte order mark of UTF-16 (0x{data[:2].hex()})",
-            kind="bad-encoding",
-            where=Where(path=str(path), line=1),
-            hint=f"convert it: iconv -f UTF-16 -t UTF-8 {path.name}",
-        )
+    """Length of the UTF-8 byte order mark that ``data`` begins with, 0 if none.
+
+    Raises ``BuildError`` (``bad-encoding``) where it begins as UTF-16 or compressed data does, which no UTF-8 can.
+    """
+    for magic, what, hint in _FOREIGN:
+        if data.startswith(magic):
+            raise BuildError(
+                f"{path}: byte 0: not UTF-8 but {what} (0x{magic.hex()})",
+                kind="bad-encoding",
+                where=Where(path=str(path), line=1),
+                hint=hint.format(path.name),
+            )
     return len(_BOM) if data.startswith(_BOM) else 0
 
 

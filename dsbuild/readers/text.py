@@ -25,9 +25,9 @@ _FORM = lines.Form()
 class Text:
     """Reads text into one ``text`` column named ``text``.
 
-    By file: the whole decoded content without a byte order mark, line ends as they are; a file without any is no
-    record; never cut. ``@key``: of that content. By line: lines without their ends; blank lines are no records; ``@key``:
-    of the bytes of the line without its end.
+    By file: the whole decoded content without a byte order mark, line ends as they are; an empty file has no record;
+    a file is never cut; ``@key``: of that content. By line: lines without their ends; blank lines are no records;
+    ``@key``: of the bytes of the line without its end.
     """
 
     name = "text"
@@ -53,7 +53,7 @@ class Text:
             return CutTable(cuts=lines.split(path, rule, _FORM)[0])
         cutter = Cutter()
         for piece in pieces(path):
-            cutter.take(piece, 0)
+            cutter.take(piece)
         return CutTable(cuts=cutter.finish())
 
     def read(

@@ -38,6 +38,8 @@ def frames(file: BinaryIO) -> Iterator[bytes]:
             yield from _frame(file, at)
         elif len(magic) == 4 and magic[0] & 0xF0 == 0x50 and magic[1:] == _SKIPPABLE:
             _skip(file, int.from_bytes(_exactly(file, 4), "little"))
+        elif at and _FRAME.startswith(magic):
+            raise Damage(at + len(magic), "the zstd data is cut off here")
         else:
             raise Damage(at, "not zstd" if at == 0 else "something that is not zstd follows the zstd data")
         magic = file.read(4)

@@ -25,8 +25,9 @@ INIT = "__init__"
 _PART = re.compile(r"[\w-]+")
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _UNICODE = frozenset(
-    "unicodedata re regex lower upper casefold title capitalize swapcase isalpha isalnum isdigit isdecimal isnumeric "
-    "islower isupper istitle isprintable isidentifier".split()
+    {"unicodedata", "re", "regex", "lower", "upper", "casefold", "title", "capitalize", "swapcase"}
+    | {"isalpha", "isalnum", "isdigit", "isdecimal", "isnumeric", "islower", "isupper", "istitle"}
+    | {"isprintable", "isidentifier"}
 )
 """Names whose results depend on the Unicode database of the Python that runs them (blanks are stable since 6.3)."""
 

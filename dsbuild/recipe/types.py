@@ -84,7 +84,7 @@ class ExamplesSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole recipe. ``places`` maps key paths to positions in the file, for diagnostics."""
+    """A whole recipe. ``places`` and ``key_places`` map key paths to values and keys in the file, for diagnostics."""
 
     path: Path
     name: str
@@ -96,6 +96,7 @@ class Recipe:
     description: str | None = None
     now: str | None = None
     places: Mapping[KeyPath, Where] = field(default_factory=dict, compare=False, repr=False)
+    key_places: Mapping[KeyPath, Where] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def directory(self) -> Path:
@@ -108,10 +109,18 @@ class Recipe:
         return self.path.stem
 
     def where(self, *key: str | int) -> Where:
-        """The place of ``key``, or of its nearest parent that has one, or of the file."""
-        path: KeyPath = key
-        while path:
-            if path in self.places:
-                return self.places[path]
-            path = path[:-1]
-        return Where(path=str(self.path))
+        """The place of the value at ``key``, or of its nearest parent that has one, or of the file."""
+        return place_of(self.places, key, str(self.path))
+
+    def where_key(self, *key: str | int) -> Where:
+        """The place of the key itself (of the value where it is an item of a list), or as ``where``."""
+        return self.key_places.get(key) or self.where(*key)
+
+
+def place_of(places: Mapping[KeyPath, Where], key: KeyPath, path: str) -> Where:
+    """The place of ``key``, or of its nearest parent that has one, or of the file ``path``."""
+    while key:
+        if key in places:
+            return places[key]
+        key = key[:-1]
+    return Where(path=path)

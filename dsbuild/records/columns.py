@@ -148,15 +148,20 @@ def concatenate(blocks: Sequence[Records]) -> Records:
                 values.extend(block[name].values if name in block.columns else [MISSING] * len(block))
             columns[name] = Column(values=values)
             continue
-        parts = [block[name] for block in blocks]
-        flat = np.concatenate([p.values for p in parts])
-        if not field.ragged:
-            columns[name] = Column(values=flat)
-            continue
-        offsets = [np.zeros(1, np.int64)]
-        for p in parts:
-            if p.offsets is None:
-                raise ValueError(f"column {name!r} is ragged but has no offsets")
-            offsets.append(p.offsets[1:] - p.offsets[0] + offsets[-1][-1])
-        columns[name] = Column(values=flat, offsets=np.concatenate(offsets))
+        columns[name] = _joined(field, [block[name] for block in blocks])
     return Records(schema=Schema.of(*fields.values()), columns=columns)
+
+
+def _joined(field: Field, parts: Sequence[Column]) -> Column:
+    """One number column of several."""
+    if not field.ragged:
+        return Column(values=np.concatenate([p.values for p in parts]))
+    values, offsets, total = [], [np.zeros(1, np.int64)], 0
+    for p in parts:
+        if p.offsets is None:
+            raise ValueError(f"column {field.name!r} is ragged but has no offsets")
+        first, last = int(p.offsets[0]), int(p.offsets[-1])
+        values.append(p.values[first:last])
+        offsets.append(p.offsets[1:] - first + total)
+        total += last - first
+    return Column(values=np.concatenate(values), offsets=np.concatenate(offsets))

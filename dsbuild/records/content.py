@@ -64,7 +64,7 @@ def column_digest(field: Field, values: np.ndarray, offsets: np.ndarray | None) 
     state = hasher(Domain.COLUMN)
     state.update(len(head).to_bytes(8, "little") + head)
     if offsets is not None:
-        state.update(np.ascontiguousarray(offsets, "<i8").data)
+        state.update(np.ascontiguousarray(offsets, "<i8").view(np.uint8).data)
     flat = np.ascontiguousarray(values)
     if flat.size:
         state.update(flat.view(np.uint8).reshape(-1).data)

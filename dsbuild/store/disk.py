@@ -55,7 +55,7 @@ class Disk:
         """Make a directory; False if there was one."""
         self.before("mkdir", path)
         try:
-            os.mkdir(path)  # noqa: PTH102 - plain text paths are several times faster here
+            os.mkdir(path)
         except FileExistsError:
             return False
         return True
@@ -63,18 +63,18 @@ class Disk:
     def rename(self, old: str, new: str) -> None:
         """Rename at once; a file replaces a file, a directory only an empty one."""
         self.before("rename", new)
-        os.rename(old, new)  # noqa: PTH104
+        os.rename(old, new)
 
     def link(self, old: str, new: str) -> None:
         """Give a file a second name; ``FileExistsError`` if that is taken."""
         self.before("link", new)
-        os.link(old, new)  # noqa: PTH200
+        os.link(old, new)
 
     def unlink(self, path: str) -> None:
         """Remove a file; absent is fine."""
         self.before("unlink", path)
         try:
-            os.unlink(path)  # noqa: PTH108
+            os.unlink(path)
         except FileNotFoundError:
             return
 
@@ -82,7 +82,7 @@ class Disk:
         """Remove an empty directory; False if it is absent or not empty."""
         self.before("rmdir", path)
         try:
-            os.rmdir(path)  # noqa: PTH106
+            os.rmdir(path)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
                 return False
@@ -181,7 +181,7 @@ def refusal(error: OSError, path: str, doing: str) -> DsbuildError:
 
 @contextmanager
 def refusals(path: str, doing: str) -> Iterator[None]:
-    """Turn an ``OSError`` inside into a ``StorageError`` (kinds disk-full, read-only, io-error) or ``NotFoundError``."""
+    """Turn ``OSError`` inside into ``StorageError`` (kinds disk-full, read-only, io-error) or ``NotFoundError``."""
     try:
         yield
     except OSError as error:

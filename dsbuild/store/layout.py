@@ -1,4 +1,4 @@
-"""Layout: where each thing of a store lies. Names are made here, of digests and checked texts only, and nowhere else."""
+"""Layout: where each thing of a store lies. Names are made here only, of digests and checked texts."""
 
 from __future__ import annotations
 
@@ -92,15 +92,22 @@ class Layout:
         """``path`` relative to the store, for messages."""
         return path.removeprefix(self.root + "/")
 
-    def names(self, kind: str, suffix: str = "") -> list[Digest]:
-        """The sorted digests that have an entry in ``objects``, ``realisations``…; strangers are left out."""
+    def names(self, kind: str, suffix: str = "", begin: str = "") -> list[Digest]:
+        """The sorted digests that have an entry in ``objects``, ``realisations``…; strangers are left out.
+
+        Only directories that can have names which begin with ``begin`` are read.
+        """
         found = []
-        for prefix in sorted(_listed(f"{self.root}/{kind}")):
+        for prefix in sorted(n for n in _listed(f"{self.root}/{kind}") if n.startswith(begin[:2])):
             for name in sorted(_listed(f"{self.root}/{kind}/{prefix}")):
                 text = name.removesuffix(suffix)
                 if name.endswith(suffix) and text[:2] == prefix and _HEX.fullmatch(text):
                     found.append(Digest.parse(text))
         return found
+
+    def entries(self, directory: str) -> list[str]:
+        """The sorted names in ``directory`` of the store."""
+        return sorted(_listed(f"{self.root}/{directory}"))
 
     def encodings(self, content: Digest) -> list[Digest]:
         """The sorted encodings of a content; empty if it is not in the store."""
@@ -109,7 +116,7 @@ class Layout:
 
 def _listed(path: str) -> list[str]:
     try:
-        return os.listdir(path)  # noqa: PTH208
+        return os.listdir(path)
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -128,7 +135,7 @@ def check_root(name: str) -> str:
 def check_format(layout: Layout) -> None:
     """Raise unless ``layout`` is a store that this release can use."""
     try:
-        with open(layout.format, "rb") as file:  # noqa: PTH123
+        with open(layout.format, "rb") as file:
             data = file.read(64)
     except (FileNotFoundError, NotADirectoryError):
         raise NotFoundError(

@@ -100,12 +100,9 @@ def locate(file: str, directory: Path) -> Path | None:
             path = path / FILE
             mode = path.stat().st_mode
     except FileNotFoundError:
+        said = "no such file" if path == directory / file else f"no {FILE} in this directory"
         raise RecipeError(
-            f"{file}: no {FILE} in this directory" if path.name == FILE and path.parent.is_dir() and file[-5:] != ".json"
-            else f"{file}: no such file",
-            kind="no-such-file",
-            where=Where(path=str(path)),
-            hint=_hint(path),
+            f"{file}: {said}", kind="no-such-file", where=Where(path=str(path)), hint=_hint(path)
         ) from None
     except (OSError, ValueError) as error:
         raise RecipeError(f"{file}: {error}", kind="unreadable") from None
@@ -118,7 +115,7 @@ def _hint(path: Path) -> str:
     if path.parent.is_dir():
         others = sorted(p.name for p in path.parent.iterdir() if p.suffix in (".json", ".model", ".txt"))[:5]
         beside = f"; beside it are {', '.join(others)}" if others else ""
-        return f"only {FILE} files of Hugging Face are read{beside}; file = \"bytes\" needs none"
+        return f'only {FILE} files of Hugging Face are read{beside}; file = "bytes" needs none'
     return 'paths start from the recipe\'s directory; file = "bytes" needs none'
 
 
@@ -135,12 +132,13 @@ def _not_one(file: str, path: Path | None, tokenizer: Tokenizer, text: str) -> R
     if isinstance(tokenizer, HuggingFace):
         ids = tokenizer.ids(text)
         shown = f"{ids[:8]}" + (" …" if len(ids) > 8 else "")
-        said = f"would be {len(ids)} tokens, {shown}" if ids else "would be no token"
-        special = sorted(tokenizer.special)[:6]
+        said = f"would be {len(ids)} tokens, {shown}, not one" if ids else "would be no token"
+        said = "is unknown to it" if len(ids) == 1 else said
+        special = tokenizer.special[:6]
         hint = f"its special tokens are {', '.join(map(repr, special))}" if special else "it has no special tokens"
     else:
         said, hint = "is not one token", f"its special tokens are {', '.join(SPECIAL)}"
-    return _bad(f"{file}: {text!r} {said}, not one", path, hint)
+    return _bad(f"{file}: {text!r} {said}", path, hint)
 
 
 def _bad(message: str, path: Path | None, hint: str | None = None) -> RecipeError:

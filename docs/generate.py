@@ -1,0 +1,138 @@
+"""Generates the reference pages that the code knows best; ``--check`` says whether they are up to date."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from dsbuild import registry
+from dsbuild.cli import COMMANDS, commands
+from dsbuild.errors import CLASSES, KINDS
+from dsbuild.interfaces import Argument
+
+HERE = Path(__file__).parent
+MADE = "<!-- made by docs/generate.py; edit the code instead -->\n"
+
+
+def cli() -> str:
+    """Every command with its help, arguments and options."""
+    lines = [
+        MADE,
+        "# Command line\n",
+        "`dsbuild COMMAND --help` prints the same. Data goes to stdout, words to people to stderr.\n",
+    ]
+    with click.Context(commands, info_name="dsbuild") as ctx:
+        for name in sorted(COMMANDS):
+            command = commands.get_command(ctx, name)
+            assert command is not None
+            lines += section(ctx, command, name, 2)
+    return "\n".join(lines)
+
+
+def section(parent: click.Context, command: click.Command, name: str, level: int) -> list[str]:
+    with click.Context(command, info_name=name, parent=parent) as ctx:
+        usage = " ".join(command.collect_usage_pieces(ctx))
+        help_text = " ".join((command.help or "").replace("\n\n", "\0").split()).replace("\0", "\n\n")
+        lines = [f"{'#' * level} {ctx.command_path}\n", f"    {ctx.command_path} {usage}\n", help_text + "\n"]
+        for option in command.params:
+            record = option.get_help_record(ctx)
+            if record is not None:
+                lines.append(f"- `{record[0]}`: {record[1]}")
+        lines.append("")
+        if isinstance(command, click.Group):
+            for child in command.list_commands(ctx):
+                found = command.get_command(ctx, child)
+                assert found is not None
+                lines += section(ctx, found, child, level + 1)
+    return lines
+
+
+def errors() -> str:
+    """Exit codes by class, and the append-only table of kinds."""
+    lines = [
+        MADE,
+        "# Errors and exit codes\n",
+        "An error says what is wrong, where (file:line:column), and what to do next; the word in brackets is its *kind*,",
+        "which is stable. With `--json` the same facts are one document on stdout: `errors` (kind, message, where, hint)",
+        "and `exit_code`.\n",
+        "| exit | class | meaning |",
+        "|---|---|---|",
+        "| 0 | | done |",
+        "| 2 | usage | a command line that does not parse |",
+    ]
+    for cls in sorted(CLASSES, key=lambda c: c.exit_code):
+        doc = (cls.__doc__ or "").split("\n")[0]
+        meaning = "a bug of dsbuild, with a traceback" if cls.exit_code == 70 else doc
+        lines.append(f"| {cls.exit_code} | {cls.title} | {meaning} |")
+    lines += ["", "| kind | meaning |", "|---|---|"]
+    lines += [f"| `{kind}` | {meaning} |" for kind, meaning in sorted(KINDS.items())]
+    return "\n".join(lines) + "\n"
+
+
+def handlers() -> str:
+    """Built-in handlers and readers with their arguments."""
+    lines = [
+        MADE,
+        "# Handlers and readers\n",
+        "Handlers are written `{ use = NAME, argument = value }`. Their version is in the hash, and is raised only when",
+        "their output changes.\n",
+    ]
+    for name in registry.handler_names():
+        cls = registry.handler(name)
+        if name != "python":
+            lines += plugin(f"{name}@{cls.version}", cls.__doc__, cls.arguments)
+    lines.append("# Readers\n")
+    lines.append("`format = NAME` chooses one; else the file's suffix does. Arguments go in `read = { … }`.\n")
+    for name in registry.reader_names():
+        reader = registry.reader(name)
+        lines += plugin(f"{name}@{reader.version}", type(reader).__doc__, reader.arguments)
+        lines.append(f"Suffixes: {', '.join(f'`{s}`' for s in reader.suffixes)}\n")
+    return "\n".join(lines)
+
+
+def plugin(title: str, doc: str | None, arguments: tuple[Argument, ...]) -> list[str]:
+    text = " ".join((doc or "").split("\n\n")[0].split())
+    lines = [f"## {title}\n", text + "\n"]
+    if arguments:
+        lines += ["| argument | type | default | meaning |", "|---|---|---|---|"]
+        for a in arguments:
+            default = (
+                "required"
+                if a.required
+                else ""
+                if a.default is None
+                else f"`{str(a.default).lower() if isinstance(a.default, bool) else a.default}`"
+            )
+            choices = f" ({', '.join(a.choices)})" if a.choices else ""
+            lines.append(f"| `{a.name}` | {a.type}{choices} | {default} | {a.doc} |".replace("||", "\\|\\|"))
+        lines.append("")
+    return lines
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference/cli.md": cli,
+    "reference/errors.md": errors,
+    "reference/handlers.md": handlers,
+}
+
+
+def main(check: bool) -> int:
+    """Write the pages, or list those that differ."""
+    stale = []
+    for name, make in PAGES.items():
+        path, text = HERE / name, make()
+        if not path.exists() or path.read_text("utf-8") != text:
+            stale.append(name)
+            if not check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8", newline="\n")
+    for name in stale:
+        print(f"docs/{name}: {'out of date; run docs/generate.py' if check else 'written'}")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv))
