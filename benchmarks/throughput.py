@@ -1,6 +1,7 @@
 """Build throughput against the bare tokenizer call on the same cores: at least 0.85.
 
-Usage: throughput.py TOKENIZER.json FILE.jsonl [COLUMN] [MEGABYTES]. The floor is ``encode_batch_fast`` over parsed text
+Usage: throughput.py TOKENIZER.json [MEGABYTES] [FILE.jsonl COLUMN]. Without FILE the text is the Python source on this
+machine (real, varied, never twice the same), in documents of at most 8,000 characters. The floor is ``encode_batch_fast`` over parsed text
 with its output dropped, in as many processes as the build has workers, each with one thread.
 """
 
@@ -11,6 +12,7 @@ import multiprocessing
 import os
 import shutil
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -23,13 +25,28 @@ name = "throughput"
 file = "{tokenizer}"
 [source.web]
 files = "data/*.jsonl"
-part_bytes = 4194304
 handlers = [{{ use = "tokenize", column = "{column}" }}]
 [mixture.train]
 weights = {{ web = 1 }}
 [examples]
 length = 2048
 """
+
+
+def python_source(wanted: int) -> list[bytes]:
+    """JSON lines of the Python source that comes with Python and its packages, about ``wanted`` bytes."""
+    found, size = [], 0
+    for path in sorted(p for base in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")) for p in Path(base).rglob("*.py")):
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        for at in range(0, len(text), 8000):
+            found.append(json.dumps({"text": text[at : at + 8000]}).encode() + b"\n")
+            size += len(found[-1])
+        if size > wanted:
+            break
+    return found
 
 
 def bare(tokenizer: str, column: str, files: list[Path]) -> None:
@@ -54,21 +71,19 @@ def floor(tokenizer: str, column: str, files: list[Path], workers: int) -> None:
 
 
 if __name__ == "__main__":
-    tokenizer, source = (str(Path(a).resolve()) for a in sys.argv[1:3])
-    column = sys.argv[3] if len(sys.argv) > 3 else "text"
-    wanted = int(sys.argv[4]) if len(sys.argv) > 4 else 40
-    lines = Path(source).read_bytes().splitlines(keepends=True)
+    tokenizer = str(Path(sys.argv[1]).resolve())
+    wanted = int(sys.argv[2]) if len(sys.argv) > 2 else 120
+    column = sys.argv[4] if len(sys.argv) > 4 else "text"
+    lines = Path(sys.argv[3]).read_bytes().splitlines(keepends=True) if len(sys.argv) > 3 else python_source(wanted << 20)
     workers = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         (root / "data").mkdir()
         size, files = 0, []
-        while size < wanted << 20:  # the same lines in another order a file, so that no two files are one content
-            n = len(files)
-            data = b"".join(lines[n % len(lines) :] + lines[: n % len(lines)])[: 5 << 20].rpartition(b"\n")[0] + b"\n"
-            path = root / "data" / f"{n:03}.jsonl"
-            path.write_bytes(data)
-            files.append(path)
+        for n in range(0, len(lines), max(1, len(lines) // 12)):
+            data = b"".join(lines[n : n + max(1, len(lines) // 12)])
+            files.append(root / "data" / f"{len(files):03}.jsonl")
+            files[-1].write_bytes(data)
             size += len(data)
         (root / "recipe.toml").write_text(RECIPE.format(tokenizer=tokenizer, column=column))
 

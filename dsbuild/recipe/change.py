@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dsbuild.errors import Diagnostic, LockError, RecipeError
 from dsbuild.recipe.lock import (
@@ -33,8 +33,8 @@ class Change:
     """One difference. ``kind``: added, removed, changed, or moved (another name, the same content in the same place).
 
     ``entry``: file, source, tokenizer, data or library. ``name``: its name now; ``old_name``: before, where that
-    differs. ``group``: the NAME by which ``--update`` accepts it. Ids are ``b3:…`` (of a library its class), sizes bytes
-    (of a source the number of files).
+    differs. ``group``: the NAME by which ``--update`` accepts it. Ids are ``b3:…`` (of a library its class), sizes are
+    bytes (of a source the number of its files).
     """
 
     kind: str
@@ -49,44 +49,44 @@ class Change:
 
 
 def compare(old: Lock, new: Lock) -> tuple[Change, ...]:
-    """All differences, sorted by what they are of: none if the world is as locked."""
+    """How ``new`` differs from ``old``: nothing if ``old`` says all that ``new`` does.
+
+    What only ``old`` speaks of as a whole (a source, a library that the recipe no longer has) is no difference.
+    """
     if old == new:
         return ()
     found: list[Change] = []
-    names = {s.name for s in old.sources} | {s.name for s in new.sources}
-    for name in sorted(names):
-        found += _source_changes(name, old, new)
+    for source in new.sources:
+        found += _source_changes(source, old, new)
     found += _one_by_one("data", {e.name: e for e in old.data_files}, {e.name: e for e in new.data_files})
     found += _tokenizer_changes(old.tokenizer, new.tokenizer)
     found += _one_by_one("library", {e.name: e for e in old.library_classes}, {e.name: e for e in new.library_classes})
-    return tuple(found)
+    return tuple(c for c in found if c.kind != "removed" or c.entry == "file")
 
 
-def _source_changes(name: str, old: Lock, new: Lock) -> Iterable[Change]:
+def _source_changes(source: LockedSource, old: Lock, new: Lock) -> list[Change]:
+    name = source.name
     was, now = old.in_order(name), new.in_order(name)
-    before, after = old.source(name), new.source(name)
-    if before is None or after is None:
-        kind = "added" if before is None else "removed"
-        return [Change(kind=kind, entry="source", name=name, group=name, old_size=len(was), new_size=len(now))]
+    whole = Change(kind="changed", entry="source", name=name, group=name, old_size=len(was), new_size=len(now))
+    if old.source(name) is None:
+        return [replace(whole, kind="added", old_size=None)]
     if [f.id for f in was] == [f.id for f in now]:
-        pairs = [(a, b) for a, b in zip(was, now, strict=True) if a != b]
-        moved = [_change("moved", "file", a, b) for a, b in pairs if a.name != b.name]
-        if not moved and before != after or pairs and not moved:
-            moved = [Change(kind="moved", entry="source", name=name, group=name, old_size=len(was), new_size=len(now))]
+        moved = [_change("moved", "file", a, b) for a, b in zip(was, now, strict=True) if a.name != b.name]
+        if not moved and (old.source(name) != source or was != now):
+            return [replace(whole, kind="moved")]
         return moved
-    found = _one_by_one("file", {f.name: f for f in was}, {f.name: f for f in now})
-    if found:
-        return found
-    return [Change(kind="changed", entry="source", name=name, group=name, old_size=len(was), new_size=len(now))]
+    return _one_by_one("file", {f.name: f for f in was}, {f.name: f for f in now}) or [whole]
 
 
 def _tokenizer_changes(old: LockedTokenizer | None, new: LockedTokenizer | None) -> list[Change]:
-    if old == new:
+    if new is None or old == new:
         return []
-    if old is None or new is None:
-        return [_change("added" if old is None else "removed", TOKENIZER, old, new)]
-    same = (old.id, old.fingerprint, old.size, old.tokens) == (new.id, new.fingerprint, new.size, new.tokens)
-    return [_change("moved" if same else "changed", TOKENIZER, old, new)]
+    if old is None:
+        return [_change("added", TOKENIZER, old, new)]
+    same_file = (old.id, old.fingerprint, old.size) == (new.id, new.fingerprint, new.size)
+    if not same_file or not new.tokens.items() <= old.tokens.items():
+        return [_change("changed", TOKENIZER, old, new)]
+    return [_change("moved", TOKENIZER, old, new)] if old.name != new.name else []
 
 
 def _one_by_one(entry: str, old: Mapping[str, Entry], new: Mapping[str, Entry]) -> list[Change]:
@@ -211,6 +211,8 @@ def _told(change: Change) -> str:
         return f"removed (it had {change.old_size} {unit})"
     if change.entry == "source":
         return "the order of its files changed"
+    if change.entry == "tokenizer" and change.old_id == change.new_id:
+        return "its special tokens or its engine changed"
     was = f"{change.old_size} {unit}, {_short(change.old_id)}"
     return f"changed (was {was}; now {change.new_size} {unit}, {_short(change.new_id)})"
 

@@ -50,8 +50,8 @@ def _check_weights(
     for name in mixture.weights:
         path = ("mixture", mixture.name, "weights", name)
         if name.startswith("drv:"):
-            hint = f'make a source of it: [source.NAME] with from = "{name[:16]}…", and weigh NAME'
-            report.add("unknown-node", path, "a mixture weighs the sources of its recipe", hint, key=True)
+            advice = f'make a source of it: [source.NAME] with from = "{name[:16]}…", and weigh NAME'
+            report.add("unknown-node", path, "a mixture weighs the sources of its recipe", advice, key=True)
         elif name not in sources:
             message, hint = _no_such_node(name, sources, mixtures)
             report.add("unknown-node", path, message, hint, key=True)

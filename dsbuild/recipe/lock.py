@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -86,7 +87,7 @@ class Lock:
         """The lock of ``entries`` in any order. Raises ``ValueError`` naming the second of two for one thing."""
         files = sorted((e for e in entries if isinstance(e, LockedFile)), key=lambda e: (e.source, e.name))
         keys = [(e.source, e.name) for e in files]
-        for before, after in zip(keys, keys[1:], strict=False):
+        for before, after in pairwise(keys):
             if before == after:
                 raise ValueError(f"two entries for the file {after[1]} of source {after[0]}")
         tokenizers = [e for e in entries if isinstance(e, LockedTokenizer)]

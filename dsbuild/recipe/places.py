@@ -157,9 +157,12 @@ class _Walk:
 
     def name(self, token: str) -> str:
         """What a key's token says."""
-        if self.is_json:
-            return str(json.loads(token))
-        return str(tomli.loads(f"k = {token}")["k"]) if token[0] in "\"'" else token
+        try:
+            if self.is_json:
+                return str(json.loads(token))
+            return str(tomli.loads(f"k = {token}")["k"]) if token[0] in "\"'" else token
+        except ValueError:
+            raise _LostError from None
 
     def header(self, *, many: bool) -> KeyPath:
         """``[a.b]`` or ``[[a.b]]``, its opening passed: the path of the table that it opens."""

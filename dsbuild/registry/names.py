@@ -106,9 +106,14 @@ def reader_names() -> tuple[str, ...]:
     return tuple(sorted({*READERS, *(e.name for e in _entries("reader"))}))
 
 
-def load_tokenizer(file: str, directory: Path = Path(), expected: Digest | None = None) -> Tokenizer:
+def load_tokenizer(
+    file: str,
+    directory: Path = Path(),
+    expected: Digest | None = None,
+    known: tuple[Digest, Digest] | None = None,
+) -> Tokenizer:
     """See ``dsbuild.tokenizers.load``; here so that rooms beside tokenizers need not import it."""
-    found: Tokenizer = _attribute("dsbuild.tokenizers:load_tokenizer")(file, directory, expected)
+    found: Tokenizer = _attribute("dsbuild.tokenizers:load_tokenizer")(file, directory, expected, known)
     return found
 
 

@@ -85,11 +85,11 @@ class Check:
 
         self.attempt(name, path, look)
 
-    def object(self, content: Digest) -> None:
-        """Compare all encodings of an object with their listings."""
+    def object(self, content: Digest, *, needed: bool) -> None:
+        """Compare all encodings of an object with their listings; ``needed``: a manifest has it."""
         name = f"object {content.short}"
         encodings = self.layout.encodings(content)
-        if not encodings:
+        if not encodings and needed:
             self.note(name, self.layout.contents(content), "is gone, but a manifest has it")
         for encoding in encodings:
             root = self.layout.encoding(content, encoding)

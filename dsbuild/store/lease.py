@@ -56,10 +56,12 @@ def hold(layout: Layout, disk: Disk, derivations: Sequence[Digest], *, building:
     try:
         yield Lease(derivations=tuple(derivations), building=building, path=path)
     finally:
-        if os.getpid() == owner:  # a forked child that leaves the block must not end its parent's lease
-            with suppress(OSError):
-                disk.unlink(path)
-        os.close(lock)
+        try:
+            if os.getpid() == owner:  # a forked child that leaves the block must not end its parent's lease
+                with suppress(OSError):
+                    disk.unlink(path)
+        finally:
+            os.close(lock)
 
 
 def parse(path: str) -> Lease | None:

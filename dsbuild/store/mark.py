@@ -107,10 +107,9 @@ def _mark_leases(layout: Layout, alive: Alive, slack: int) -> None:
         if not is_held(path):
             alive.stale.append(path)
             continue
-        began = os.stat(path).st_mtime_ns
-        held = lease.parse(path)
-        if held is None:
-            continue
+        began, held = _changed(path), lease.parse(path)
+        if began is None or held is None:
+            continue  # it ended meanwhile
         for digest in held.derivations:
             _reach(layout, alive, digest, f"lease {name}")
         if held.building:
@@ -124,7 +123,10 @@ def _mark_partials(layout: Layout, alive: Alive, now: int) -> None:
             derivation = Digest.parse(name)
         except ValueError:
             raise CorruptError(f"{path}: not the name of a derivation", kind="corrupt") from None
-        if now - os.stat(path).st_mtime_ns > PARTIAL_DAYS * _DAY_NS:
+        changed = _changed(path)
+        if changed is None:
+            continue  # it ended meanwhile; its manifest came before that
+        if now - changed > PARTIAL_DAYS * _DAY_NS:
             alive.stale.append(path)
             continue
         _reach(layout, alive, derivation, f"unfinished build (kept {PARTIAL_DAYS} days after its last change)")
@@ -133,6 +135,13 @@ def _mark_partials(layout: Layout, alive: Alive, now: int) -> None:
             found = realisation.find(layout, action)
             if found is not None:
                 alive.contents.add(found.content.raw)
+
+
+def _changed(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 def _mark_manifest(layout: Layout, alive: Alive, digest: Digest) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 
@@ -52,13 +53,30 @@ class Roots:
                     self._set_current(name, root.generation, found[-1].generation)
                     return root.generation
             generation = found[-1].generation + 1 if found else 1
-            with refusals(directory, "adding a root"):
-                if self.disk.mkdir(directory):
-                    self.disk.fsync(os.path.dirname(directory))
             data = _render(name, generation, digest)
-            if create(self.layout, self.disk, f"{directory}/{generation}", data, lambda _: True) == data:
+            if not found:
+                if self._begin(directory, data):
+                    return generation
+            elif create(self.layout, self.disk, f"{directory}/{generation}", data, lambda _: True) == data:
                 self._set_current(name, generation, generation)
                 return generation
+
+    def _begin(self, directory: str, data: bytes) -> bool:
+        """Publish a root with its first generation at once, so that none is ever empty; False if another came first."""
+        place = self.layout.fresh("tmp")
+        with refusals(directory, "adding a root"), builders(self.layout):
+            try:
+                self.disk.mkdir(place)
+                self.disk.create(f"{place}/1", [data], sync=True)
+                self.disk.fsync(place)
+                self.disk.rename(place, directory)
+            except OSError as error:
+                self.disk.remove_tree(place)
+                if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
+                    return False
+                raise
+            self.disk.fsync(os.path.dirname(directory))
+        return True
 
     def list(self) -> tuple[Root, ...]:
         """All generations of all roots, by name and generation. Raises ``CorruptError``."""
@@ -73,9 +91,12 @@ class Roots:
                 kind="not-found",
                 hint="'dsbuild root list' shows what there is",
             )
-        with refusals(directory, "removing a root"), builders(self.layout):
-            self.disk.remove_tree(directory)
-            self.disk.fsync(os.path.dirname(directory))
+        grave = self.layout.fresh("trash")
+        with refusals(directory, "removing a root"):
+            with builders(self.layout):
+                self.disk.rename(directory, grave)
+                self.disk.fsync(os.path.dirname(directory))
+            self.disk.remove_tree(grave)
 
     def rollback(self, name: str) -> int:
         """Let ``name`` stand for the generation before the current one, and say which that is.

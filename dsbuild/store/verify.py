@@ -53,23 +53,23 @@ def verify(
     manifests = (
         layout.names("manifests") if digests is None else [d for d in derivations if os.path.exists(layout.manifest(d))]
     )
-    contents: set[bytes] = set()
+    needed: set[bytes] = set()
     actions: dict[bytes, bytes] = {}
     if digests is None:
         for digest in derivations:
             check.derivation(digest)
         _check_names(check)
-        contents = {content.raw for content in layout.names("objects")}
     for digest in manifests:
         some, others = check.manifest(digest)
-        contents |= some
+        needed |= some
         actions |= others
     keys = {key.raw for key in layout.names("realisations", ".json")} if digests is None else set()
     for key in sorted(keys | set(actions)):
         check.realisation(Digest(key), actions.get(key))
-    chosen = [Digest(c) for c in sorted(contents) if sample is None or _is_chosen(c, sample, salt)]
+    there = {content.raw for content in layout.names("objects")} if digests is None else set()
+    chosen = [Digest(c) for c in sorted(needed | there) if sample is None or _is_chosen(c, sample, salt)]
     for done, content in enumerate(chosen):
-        check.object(content)
+        check.object(content, needed=content.raw in needed)
         if progress is not None:
             progress(done + 1, len(chosen))
     return VerifyReport(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dsbuild.digest import Digest
+from dsbuild.digest import Digest, Domain, of_bytes
 from dsbuild.errors import LockError, MachineError, RecipeError, Where
 from dsbuild.interfaces import Tokenizer
 from dsbuild.tokenizers.bytes import SPECIAL, Bytes
@@ -33,9 +33,12 @@ class TokenizerFacts:
     libraries: Mapping[str, str] = field(default_factory=dict)
 
 
-def load_tokenizer(file: str, directory: Path, expected: Digest | None = None) -> Tokenizer:
+def load_tokenizer(
+    file: str, directory: Path, expected: Digest | None = None, known: tuple[Digest, Digest] | None = None
+) -> Tokenizer:
     """The tokenizer ``file``: ``bytes``, a tokenizer.json, or a directory that holds one, from ``directory``.
 
+    ``known``: (BLAKE3 of a file, its fingerprint), which saves making the fingerprint of that very file again.
     Raises ``RecipeError`` (``no-such-file``, ``not-a-file``, ``unreadable``, ``bad-tokenizer``), ``MachineError``
     without the library, and ``LockError`` if the fingerprint is not ``expected``.
     """
@@ -46,7 +49,8 @@ def load_tokenizer(file: str, directory: Path, expected: Digest | None = None) -
     else:
         data = _read(file, path)
         try:
-            found = HuggingFace(data)
+            same = known is not None and of_bytes(Domain.FILE, data) == known[0]
+            found = HuggingFace(data, known[1] if known is not None and same else None)
         except ImportError:
             hint = "pip install tokenizers"
             raise MachineError(f"{file}: needs the library tokenizers", kind="missing-library", hint=hint) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +22,7 @@ Make = Callable[..., Records]
 
 def split(records: Records, *at: int) -> list[Records]:
     borders = [0, *at, len(records)]
-    return [records.take(np.arange(a, b)) for a, b in zip(borders, borders[1:], strict=False)]
+    return [records.take(np.arange(a, b)) for a, b in itertools.pairwise(borders)]
 
 
 @pytest.mark.parametrize("n", [0, 1, 5, 5000])
