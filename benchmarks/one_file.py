@@ -30,7 +30,12 @@ def write(path: Path, seed: int) -> None:
     words = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel"]
     rows = []
     for row in range(900):
-        rows.append({"text": f"file {seed} row {row}: " + " ".join(words[(seed * 31 + row * 7 + k * k) % 8] + str(k % 97) for k in range(40))})
+        rows.append(
+            {
+                "text": f"file {seed} row {row}: "
+                + " ".join(words[(seed * 31 + row * 7 + k * k) % 8] + str(k % 97) for k in range(40))
+            }
+        )
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
 
 

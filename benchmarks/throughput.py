@@ -36,7 +36,9 @@ length = 2048
 def python_source(wanted: int) -> list[bytes]:
     """JSON lines of the Python source that comes with Python and its packages, about ``wanted`` bytes."""
     found, size = [], 0
-    for path in sorted(p for base in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")) for p in Path(base).rglob("*.py")):
+    for path in sorted(
+        p for base in (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")) for p in Path(base).rglob("*.py")
+    ):
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError):
@@ -74,7 +76,9 @@ if __name__ == "__main__":
     tokenizer = str(Path(sys.argv[1]).resolve())
     wanted = int(sys.argv[2]) if len(sys.argv) > 2 else 120
     column = sys.argv[4] if len(sys.argv) > 4 else "text"
-    lines = Path(sys.argv[3]).read_bytes().splitlines(keepends=True) if len(sys.argv) > 3 else python_source(wanted << 20)
+    lines = (
+        Path(sys.argv[3]).read_bytes().splitlines(keepends=True) if len(sys.argv) > 3 else python_source(wanted << 20)
+    )
     workers = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)

@@ -64,7 +64,8 @@ class Project:
         store = self.store
         session = prepare(self.recipe, store=store, **options)
         executor = LocalExecutor(jobs=jobs) if jobs else InlineExecutor()
-        report = build(session.instance.graph, store, session.files, executor, session.work(store), fail_fast=fail_fast)
+        graph, work = session.instance.graph, session.work(store)
+        report = build(graph, store, session.files, executor, work, fail_fast=fail_fast, root=session.recipe.name)
         if failure(report) is None:
             finish(session, store, report)
         return report

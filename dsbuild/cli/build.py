@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +21,9 @@ from dsbuild.cli.output import (
     update_names,
     update_option,
 )
+
+if TYPE_CHECKING:
+    from dsbuild.store import Store
 
 
 @click.command("build")
@@ -57,42 +61,71 @@ def command(
     Parts that are in the store already are not built again, whichever recipe or run made them. A missing lock is made;
     an existing one never changes unless --update says so.
     """
+    from dsbuild.cli.stores import open_store, store_to_plan_in
+    from dsbuild.recipe import load_recipe
+
+    load_recipe(recipe)  # its mistakes come before any store is made
+    if dry_run:
+        with store_to_plan_in(recipe.parent, store) as planned:
+            _plan(recipe, planned, update_names(update), locked, as_json)
+        return
+    opened = open_store(recipe.parent, store, create=True)
+    share = None if check is None else percent(check)
+    _build(
+        recipe, opened, update_names(update), locked, jobs or len(os.sched_getaffinity(0)), keep_going, share, as_json
+    )
+
+
+def _plan(recipe: Path, store: Store, update: tuple[str, ...] | None, locked: bool, as_json: bool) -> None:
+    from dsbuild.build import InlineExecutor, build, prepare
+
+    session = prepare(recipe, store=store, update=update, locked=locked, write=False)
+    work = session.work(store)
+    report = build(session.instance.graph, store, session.files, InlineExecutor(), work, dry_run=True)
+    for text in session.python:
+        say(f"would run {text}")
+    _print_plan(report, as_json)
+
+
+def _build(
+    recipe: Path,
+    store: Store,
+    update: tuple[str, ...] | None,
+    locked: bool,
+    jobs: int,
+    keep_going: bool,
+    check: Fraction | None,
+    as_json: bool,
+) -> None:
     from dsbuild.build import LocalExecutor, World, build, failure, prepare, recheck
     from dsbuild.cli.outputs import finish
     from dsbuild.cli.progress import Bar
-    from dsbuild.cli.stores import open_store
 
-    opened = open_store(recipe.parent, store, create=not dry_run)
-    session = prepare(recipe, store=opened, update=update_names(update), locked=locked, write=not dry_run)
+    session = prepare(recipe, store=store, update=update, locked=locked)
     for note in (*session.notes, *(f"runs {text}" for text in session.python)):
         say(note)
-    executor = LocalExecutor(jobs=jobs or len(os.sched_getaffinity(0)))
-    graph, work = session.instance.graph, session.work(opened)
+    executor, graph, work = LocalExecutor(jobs=jobs), session.instance.graph, session.work(store)
     with Bar() as bar:
         report = build(
             graph,
-            opened,
+            store,
             session.files,
             executor,
             work,
             observer=bar,
             fail_fast=not keep_going,
-            dry_run=dry_run,
+            root=session.recipe.name,
         )
-        if check is not None and failure(report) is None and not dry_run:
-            world = World(graph=graph, store=opened, files=session.files)
-            made = recheck(world, executor, work, percent(check), bar)
+        error = failure(report)
+        if error is None and check is not None:
+            made = recheck(World(graph=graph, store=store, files=session.files), executor, work, check, bar)
             say(f"built {count(made)} parts again: equal")
-    if dry_run:
-        _print_plan(report, as_json)
-        return
-    error = failure(report)
     if error is not None:
         for node in report.nodes:
             if node.failed:
                 say(f"{node.label}: {node.failed} parts failed, {node.built} built, {node.reused} reused")
         raise error
-    finish(session, opened, report)
+    finish(session, store, report)
     _print_report(report, as_json)
 
 

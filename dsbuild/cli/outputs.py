@@ -1,4 +1,4 @@
-"""Outputs: what a finished build leaves beside the recipe and in the store: a root, and the content digests."""
+"""Outputs: what a finished build leaves beside the recipe: the content digest of each of its nodes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def outputs_path(recipe: Path) -> Path:
 
 
 def finish(session: Session, store: Store, report: BuildReport) -> None:
-    """Root the recipe's hash under its name and write ``NAME.outputs`` (content digests; never hashed)."""
-    store.roots.add(session.recipe.name, report.output)
+    """Write ``NAME.outputs`` (content digests; never hashed) and keep a copy of the tokenizer."""
     _keep_tokenizer(session, store)
     lines = [json.dumps({"name": "hash", "digest": report.output.hex}, sort_keys=True)]
     for node in report.nodes:

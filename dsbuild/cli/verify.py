@@ -34,7 +34,7 @@ def command(hashes: tuple[str, ...], store: str | None, quick: bool, sample: str
         hint = "delete the damaged object and build again: the part is made anew with the same digest"
         raise CorruptError(
             diagnostics=[
-                Diagnostic(message=f"{d.name}: {d.message}", kind="corrupt", hint=hint if i == 0 else None)
+                Diagnostic(message=f"{d.name}: {d.path}: {d.message}", kind="corrupt", hint=hint if i == 0 else None)
                 for i, d in enumerate(report.damage)
             ]
         )

@@ -33,8 +33,8 @@ def load_recipe(path: Path) -> Recipe:
     top.only(TOP_KEYS, ELSEWHERE)
     _check_language(top)
     top.need("name", 'name = "web-code-v1"')
-    name = top.text("name", "-")
-    if top.has("name") and not _NAME.fullmatch(name) and name != "-":
+    name = top.text("name", "unnamed")
+    if not _NAME.fullmatch(name):
         hint = "letters, digits, '.', '_' and '-', at most 64, a letter or digit first"
         report.add("bad-name", ("name",), f"{shown(name)} can't name a recipe", hint)
     for key, example in (("source", "[source.NAME]"), ("mixture", "[mixture.train]"), ("examples", "[examples]")):
@@ -51,7 +51,9 @@ def load_recipe(path: Path) -> Recipe:
         seed=top.integer("seed", 0, 0, (1 << 63) - 1),
         description=top.maybe_text("description"),
         now=_now(top),
-        tokenizer=tokenizer_spec(top.table("tokenizer")) if top.has("tokenizer") else None,
+        tokenizer=tokenizer_spec(top.table("tokenizer", '[tokenizer] with file = "bytes"'))
+        if top.has("tokenizer")
+        else None,
         sources=sources,
         mixtures=mixtures,
         examples=examples_spec(examples),

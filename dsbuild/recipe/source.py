@@ -40,7 +40,7 @@ _MOST_READERS = 1 << 20
 def source_spec(name: str, table: Table) -> SourceSpec:
     """The source of a table; its mistakes are in the table's report."""
     table.only(SOURCE_KEYS, {"weights": "[mixture.NAME]", "until": "[mixture.NAME]", "use": "handlers = [{ … }]"})
-    if table.has("files") == table.has("from"):
+    if table.is_table and table.has("files") == table.has("from"):
         both = "'files' and 'from' exclude each other" if table.has("files") else "'files' or 'from' is missing"
         hint = "a source reads files or follows other sources; make two sources" if table.has("files") else None
         table.report.add("conflict" if table.has("files") else "missing-key", table.path, both, hint, key=True)

@@ -98,11 +98,12 @@ class Report:
 
 @dataclass(slots=True, kw_only=True)
 class Table:
-    """The table at ``path``; ``values`` is empty where the recipe has something else there."""
+    """The table at ``path``; where the recipe has something else there, ``values`` is empty and nothing is missed."""
 
     report: Report
     path: KeyPath
     values: Mapping[str, Any]
+    is_table: bool = True
 
     def has(self, key: str) -> bool:
         """Whether the key is there, right or wrong."""
@@ -129,7 +130,7 @@ class Table:
 
     def need(self, key: str, hint: str | None = None) -> None:
         """Report a missing key."""
-        if not self.has(key):
+        if not self.has(key) and self.is_table:
             self.report.add("missing-key", self.path, f"'{key}' is missing", hint, key=True)
 
     def wrong_type(self, key: str, wanted: str, hint: str | None = None) -> None:
@@ -218,7 +219,7 @@ class Table:
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             self.wrong_type(key, "a table", hint)
-            value = {}
+            return Table(report=self.report, path=self.at(key), values={}, is_table=False)
         return Table(report=self.report, path=self.at(key), values=value)
 
     def exact(self, key: str) -> canon.Value:

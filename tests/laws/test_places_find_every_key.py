@@ -107,12 +107,13 @@ def documents(draw: Any) -> Writer:
             out.text += opening
             names = [p for p in path if isinstance(p, str)]
             at: Path = ()
+            header = out.here
             for number, part in enumerate(path):
                 if isinstance(part, int):
                     at = (*at, part)
-                    out.values.setdefault(at, out.values[at[:-1]] if part == 0 else spot)
+                    out.values.setdefault(at, header)
                     continue
-                spot = out.here
+                header = out.here
                 out.key(at, part, draw)
                 at = (*at, part)
                 out.values.setdefault(at, out.keys[at])
