@@ -25,7 +25,7 @@ def store_option(command: F) -> F:
         "--store",
         "store",
         metavar="DIR",
-        help="The store; else $DSBUILD_STORE, else the nearest 'store/' above the recipe, else the user's data directory.",
+        help="The store; else $DSBUILD_STORE, else the nearest 'store/' above the recipe, else the user's own.",
     )(command)
 
 

@@ -14,7 +14,7 @@ from dsbuild.cli.output import count, json_option, percent, print_json, say, siz
 @click.option("--sample", metavar="PERCENT", help="Check a share of the objects, such as 5%.")
 @json_option
 def command(hashes: tuple[str, ...], store: str | None, quick: bool, sample: str | None, as_json: bool) -> None:
-    """Check stored bytes against what was published: those of HASHES, or all. Exit 5 and a list if something differs."""
+    """Check stored bytes against what was published: those of HASHES, or all. Exit 5 if they differ."""
     from dsbuild.cli.stores import open_store
     from dsbuild.errors import CorruptError, Diagnostic
     from dsbuild.store import verify

@@ -123,7 +123,7 @@ def _misfits(spec: HandlerSpec, code: UserCode) -> list[str]:
 
 
 def python_arguments(spec: HandlerSpec, code: UserCode, facts: Facts, data: Mapping[str, str]) -> Mapping[str, Any]:
-    """The arguments of the ``python`` handler, before ``resolve``: code by digest, data files and packages by the lock."""
+    """The arguments of the ``python`` handler, before ``resolve``: code, data files and packages by digest."""
     found: dict[str, Any] = {"code": code.digest.hex, "entry": code.entry}
     if spec.arguments:
         found["arguments"] = spec.arguments

@@ -78,7 +78,7 @@ def _record_span(shape: Shape, source: Source, span: Span) -> Span:
     if stop - start > shape.length + 1:
         if shape.overlong != "cut":
             raise BuildError(
-                f"part {span.part}, record {span.start}: {stop - start} tokens, longer than length + 1 = {shape.length + 1}",
+                f"part {span.part}, record {span.start}: {stop - start} tokens, above length + 1 = {shape.length + 1}",
                 kind="record-too-long",
                 hint='raise [examples] length, or set overlong = "cut"',
             )

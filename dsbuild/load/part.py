@@ -47,7 +47,7 @@ class Part:
 
 
 def open_part(stored: StoredObject, selection: StoredObject | None, column: str | None) -> Part:
-    """A part, with the rows that ``selection`` names (None = all), as runs of the ragged ``column`` (None = rows only)."""
+    """A part with the rows of ``selection`` (None = all), as runs of the ragged ``column`` (None = rows only)."""
     rows: np.ndarray | None = None
     if selection is not None:
         rows, _ = selection.column("row")

@@ -1,4 +1,4 @@
-"""Source: one view of a mixture as numbered examples: which part, which tokens. Arithmetic over manifests; no copies."""
+"""Source: one view of a mixture as numbered examples: which part, which tokens; arithmetic over manifests."""
 
 from __future__ import annotations
 

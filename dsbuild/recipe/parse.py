@@ -38,7 +38,7 @@ def load_recipe(path: Path) -> Recipe:
         hint = "letters, digits, '.', '_' and '-', at most 64, a letter or digit first"
         report.add("bad-name", ("name",), f"{shown(name)} can't name a recipe", hint)
     for key, example in (("source", "[source.NAME]"), ("mixture", "[mixture.train]"), ("examples", "[examples]")):
-        if not top.has(key) or (key != "examples" and top.values[key] == {}):
+        if top.lacks(key) or (key != "examples" and top.values.get(key) == {}):
             report.add("missing-key", (), f"'{key}' is missing", f"a recipe has at least one {example}")
     sources = {n: source_spec(n, t) for n, t in _nodes(top, "source").items()}
     mixtures = {n: mixture_spec(n, t) for n, t in _nodes(top, "mixture").items()}
@@ -60,15 +60,15 @@ def load_recipe(path: Path) -> Recipe:
         places=tree.places.values,
         key_places=tree.places.keys,
     )
-    check_links(report, sources, mixtures)
+    if sources:
+        check_links(report, sources, mixtures)
     report.raise_found()
     return recipe
 
 
 def _check_language(top: Table) -> None:
+    top.need("dsbuild", f"a recipe begins with dsbuild = {LANGUAGE}, the version of its language")
     if not top.has("dsbuild"):
-        hint = f"a recipe begins with dsbuild = {LANGUAGE}, the version of its language"
-        top.report.add("missing-key", (), "'dsbuild' is missing", hint)
         return
     value = top.values["dsbuild"]
     if not isinstance(value, int) or isinstance(value, bool):

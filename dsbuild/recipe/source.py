@@ -40,10 +40,11 @@ _MOST_READERS = 1 << 20
 def source_spec(name: str, table: Table) -> SourceSpec:
     """The source of a table; its mistakes are in the table's report."""
     table.only(SOURCE_KEYS, {"weights": "[mixture.NAME]", "until": "[mixture.NAME]", "use": "handlers = [{ … }]"})
-    if table.is_table and table.has("files") == table.has("from"):
-        both = "'files' and 'from' exclude each other" if table.has("files") else "'files' or 'from' is missing"
-        hint = "a source reads files or follows other sources; make two sources" if table.has("files") else None
-        table.report.add("conflict" if table.has("files") else "missing-key", table.path, both, hint, key=True)
+    if table.has("files") and table.has("from"):
+        hint = "a source reads files or follows other sources; make two sources"
+        table.report.add("conflict", table.path, "'files' and 'from' exclude each other", hint, key=True)
+    elif table.lacks("files") and table.lacks("from"):
+        table.report.add("missing-key", table.path, "'files' or 'from' is missing", key=True)
     if table.has("from") and not table.has("files"):
         for key in FILE_KEYS:
             if table.has(key):

@@ -19,7 +19,7 @@ from typing import Any
 from dsbuild import canon
 from dsbuild.errors import Diagnostic, RecipeError
 from dsbuild.recipe.places import Places
-from dsbuild.recipe.suggest import did_you_mean
+from dsbuild.recipe.suggest import did_you_mean, nearest
 from dsbuild.recipe.types import KeyPath, place_of
 
 MOST = 100
@@ -104,20 +104,30 @@ class Table:
     path: KeyPath
     values: Mapping[str, Any]
     is_table: bool = True
+    meant: set[str] = field(default_factory=set)
 
     def has(self, key: str) -> bool:
         """Whether the key is there, right or wrong."""
         return key in self.values
+
+    def lacks(self, key: str) -> bool:
+        """Whether the key is missing: not there, not misspelt, in something that is a table."""
+        return self.is_table and not self.has(key) and key not in self.meant
 
     def at(self, key: str) -> KeyPath:
         """The key's path."""
         return (*self.path, key)
 
     def only(self, known: Sequence[str], elsewhere: Mapping[str, str] | None = None) -> None:
-        """Report keys that are not ``known``. ``elsewhere``: key -> the table in which it belongs."""
+        """Report keys that are not ``known``. ``elsewhere``: key -> the table in which it belongs.
+
+        A known key that an unknown one was meant to be is then not missing too: one mistake, one diagnostic.
+        """
         for key in self.values:
             if key not in known:
-                hint = did_you_mean(key, known)
+                near = nearest(key, known)
+                hint = near and f"did you mean '{near}'?"
+                self.meant |= {near} if near else set()
                 if hint is None and key in (elsewhere or {}):
                     hint = f"'{key}' belongs in {(elsewhere or {})[key]}"
                 hint = hint or (f"keys here: {', '.join(known)}" if known else None)
@@ -130,7 +140,7 @@ class Table:
 
     def need(self, key: str, hint: str | None = None) -> None:
         """Report a missing key."""
-        if not self.has(key) and self.is_table:
+        if self.lacks(key):
             self.report.add("missing-key", self.path, f"'{key}' is missing", hint, key=True)
 
     def wrong_type(self, key: str, wanted: str, hint: str | None = None) -> None:

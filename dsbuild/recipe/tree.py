@@ -63,15 +63,17 @@ def _read(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         raise _cannot_open(path, error) from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
             what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
             raise RecipeError(f"{path}: {what}, not a recipe", kind="not-a-file", where=at, hint="name the .toml file")
-        try:
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
             data = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise RecipeError(f"{path}: {error.strerror}", kind="unreadable", where=at) from None
+    except OSError as error:
+        raise RecipeError(f"{path}: {error.strerror}", kind="unreadable", where=at) from None
+    finally:
+        os.close(descriptor)
     if len(data) > MAX_BYTES:
         hint = "who needs a loop writes a program that writes TOML; many files are one pattern"
         raise RecipeError(f"{path}: a recipe has at most {MAX_BYTES} bytes", kind="bad-value", where=at, hint=hint)
@@ -141,6 +143,8 @@ def _toml_diagnostic(said: str, text: str, path: str) -> Diagnostic:
         end = len(text.rstrip())
         where = lines.where(max(end - 1, 0), end)
     hint = None
+    if message.startswith("Illegal character '\\n'"):
+        message, hint = "a text that is not closed on its line", 'long texts stand between """ and """'
     if _TWICE.match(message):
         message, hint = "a key or table that stands here twice", "keep one of the two"
         where = _mark_statement(where)

@@ -17,6 +17,7 @@ class Double:
     """Work that doubles a number."""
 
     def __call__(self, task: int) -> int:
+        """Twice ``task``."""
         return 2 * task
 
 
@@ -27,6 +28,7 @@ class Fails:
     plain: bool = False
 
     def __call__(self, task: Any) -> Any:
+        """Raises."""
         if self.plain:
             return 1 // 0
         raise RecipeError(f"task {task}: refused", kind="bad-value")
@@ -40,6 +42,7 @@ class Dies:
     always: bool = False
 
     def __call__(self, task: Any) -> Any:
+        """Kills the process, or gives ``task`` back."""
         mark = Path(self.directory) / f"died-{task}"
         if self.always or not mark.exists():
             mark.touch()

@@ -251,7 +251,8 @@ def test_two_builds_at_once(ready: Any) -> None:
 
 def test_a_file_that_changes_under_the_build(ready: Any) -> None:
     """The content that is stored is that of the lock, or nothing is stored."""
-    from dsbuild.build import InlineExecutor, build as build_graph, failure
+    from dsbuild.build import InlineExecutor, failure
+    from dsbuild.build import build as build_graph
 
     store = ready.store
     session = ready.prepare()

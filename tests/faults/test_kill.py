@@ -96,7 +96,7 @@ def test_a_killed_worker_costs_one_part(project: Any) -> None:
             killed += 1
             break
         time.sleep(0.3)
-    out, err = process.communicate(timeout=120)
+    _out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err.decode()
     assert killed
 
@@ -106,7 +106,7 @@ def test_ctrl_c_is_clean(project: Any) -> None:
     process = start(project.root, project.root / "store")
     time.sleep(0.7)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    _out, err = process.communicate(timeout=30)
     if process.returncode != 0:  # it may have been done already
         assert process.returncode == 130
         assert b"Traceback" not in err

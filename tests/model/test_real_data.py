@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def stored(project: Any, label: str) -> list[np.ndarray]:
     found = []
     for part in range(len(manifest)):
         values, offsets = store.object(manifest.content(part)).column("input_ids")
-        found += [np.asarray(values[a:b]) for a, b in zip(offsets[:-1], offsets[1:], strict=True)]
+        found += [np.asarray(values[a:b]) for a, b in itertools.pairwise(offsets)]
     return found
 
 

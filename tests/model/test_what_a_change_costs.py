@@ -5,6 +5,7 @@ A source of 100 files, one user handler that calls a helper module, then tokeniz
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def texts(project: Any) -> list[str]:
     digest = next(iter(project.prepare().instance.outputs.values()))
     for content in contents_of(store.manifest(digest)):
         values, offsets = store.object(content).column("input_ids")
-        for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+        for a, b in itertools.pairwise(offsets):
             found.append(bytes(values[a : b - 1].astype("uint8")).decode())
     return found
 

@@ -37,11 +37,23 @@ def mixtures(**weights: str) -> str:
         (source("a") + mixtures(train=f'a = 1, "{DRV}" = 1'), "unknown-node", "make a source of it"),
         (source("a") + source("b", 'from = "aa"') + mixtures(train="b = 1"), "unknown-node", "did you mean 'a'?"),
         (source("a", 'from = "a"') + mixtures(train="a = 1"), "cycle", "a -> a"),
-        (source("a", 'from = "b"') + source("b", 'from = ["c", "a"]') + source("c") + mixtures(train="a = 1"), "cycle", "a -> b -> a"),
-        (source("a", "files = 'a'\nsplit = { train = 0.5, dev = 0.5 }") + mixtures(valid="a = 1"), "unknown-node", "train, dev"),
+        (
+            source("a", 'from = "b"') + source("b", 'from = ["c", "a"]') + source("c") + mixtures(train="a = 1"),
+            "cycle",
+            "a -> b -> a",
+        ),
+        (
+            source("a", "files = 'a'\nsplit = { train = 0.5, dev = 0.5 }") + mixtures(valid="a = 1"),
+            "unknown-node",
+            "train, dev",
+        ),
         (source("a") + mixtures(train="a = 1", valid="a = 1"), "leak", "shared = true"),
         (source("a") + source("b", 'from = "a"') + mixtures(train="a = 1", valid="b = 1"), "leak", "records of 'a'"),
-        (source("a", f'from = "{DRV}"') + source("b", f'from = "{DRV}"') + mixtures(train="a = 1", valid="b = 1"), "leak", "'b'"),
+        (
+            source("a", f'from = "{DRV}"') + source("b", f'from = "{DRV}"') + mixtures(train="a = 1", valid="b = 1"),
+            "leak",
+            "'b'",
+        ),
         (
             source("a", "files = 'a'\nsplit = { train = 0.5, valid = 0.5 }")
             + source("b", "from = 'a'\nsplit = { train = 0.4, valid = 0.6 }")
@@ -57,7 +69,7 @@ def mixtures(**weights: str) -> str:
             "not the same splits",
         ),
     ],
-)  # fmt: skip
+)
 def test_wrong(tmp_path: Path, body: str, kind: str, told: str) -> None:
     found = mistakes(tmp_path, body)
     assert [k for k, _, _ in found] == [kind]
