@@ -19,6 +19,7 @@ def write_atomically(path: Path, data: bytes, hint: str | None = None) -> None:
         with contextlib.suppress(FileNotFoundError):
             if path.read_bytes() == data:
                 return
+        temporary.unlink(missing_ok=True)  # left over by a killed process that had this id
         with temporary.open("xb") as file:
             file.write(data)
             file.flush()

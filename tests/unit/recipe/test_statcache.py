@@ -33,7 +33,7 @@ def test_it_is_remembered_across_processes(tmp_path: Path, file: Path) -> None:
     assert cache.lookup(str(file), file.stat()) == DIGEST
     assert cache.save()
     assert StatCache(tmp_path / "store" / "cache").lookup(str(file), file.stat()) == DIGEST
-    assert os.listdir(tmp_path / "store" / "cache") == [FILE]
+    assert [p.name for p in (tmp_path / "store" / "cache").iterdir()] == [FILE]
 
 
 def test_without_a_directory(file: Path) -> None:
@@ -114,7 +114,7 @@ def test_places_that_can_not_be_written(tmp_path: Path, file: Path) -> None:
     assert cache.lookup(str(file), file.stat()) == DIGEST
     (tmp_path / FILE).mkdir()
     assert not filled(tmp_path, file).save()
-    assert sorted(os.listdir(tmp_path)) == sorted([FILE, "plain", file.name])
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([FILE, "plain", file.name])
 
 
 def test_nothing_learnt_nothing_written(tmp_path: Path, file: Path) -> None:

@@ -1,0 +1,1 @@
+"""executors: where tasks run. None of them can change bytes, so none has an identity."""

@@ -1,0 +1,326 @@
+"""Work: what a worker does with one task. Everything it publishes is whole, so it can die at any point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dsbuild import registry
+from dsbuild.build import chain
+from dsbuild.build.purity import guarded
+from dsbuild.build.tasks import (
+    Call,
+    CutDone,
+    CutTask,
+    PartDone,
+    RecordsTask,
+    Segment,
+    SelectTask,
+    SourceFile,
+    signature,
+)
+from dsbuild.digest import Digest
+from dsbuild.errors import BuildError, Diagnostic, Where
+from dsbuild.interfaces import Handler, RecordError, Resources, Skip, Tokenizer
+from dsbuild.recipe.code import UserCode
+from dsbuild.records import Column, Records
+from dsbuild.schema import FIELDS, KEY, RECORD, SEGMENT_BITS, Field, Schema
+from dsbuild.store import Realisation, Store
+
+SKIPS_LISTED = 1000
+"""Skipped records beyond this number a part are counted, not listed."""
+
+
+@dataclass(slots=True)
+class _Live:
+    """What a worker keeps between tasks: the open store, loaded tokenizers, built handlers."""
+
+    store: Store | None = None
+    tokenizers: dict[str, Tokenizer] = field(default_factory=dict)
+    stages: dict[bytes, chain.Stage] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A callable for executors: pickled once a worker. ``tokenizers``: fingerprint -> (file, its id); ``code``: user Python by
+
+    digest; ``data``: the bytes of declared data files by name.
+    """
+
+    root: Path
+    tokenizers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    code: Mapping[str, UserCode] = field(default_factory=dict)
+    data: Mapping[str, bytes] = field(default_factory=dict)
+    live: _Live = field(default_factory=_Live, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Work, (self.root, self.tokenizers, self.code, self.data)
+
+    def __call__(self, task: CutTask | RecordsTask | SelectTask) -> CutDone | PartDone:
+        """The result of ``task``. Raises ``BuildError`` and the store's errors."""
+        if isinstance(task, CutTask):
+            return self._cut(task)
+        if isinstance(task, SelectTask):
+            return self._select(task)
+        return self._records(task)
+
+    @property
+    def _store(self) -> Store:
+        if self.live.store is None:
+            self.live.store = Store.open(self.root)
+        return self.live.store
+
+    def _cut(self, task: CutTask) -> CutDone:
+        reader = registry.reader(task.reading.reader)
+        _check_unchanged(task.file)
+        table = reader.split(task.file.path, task.rule, task.reading.arguments)
+        _check_unchanged(task.file)
+        return CutDone(key=task.key, table=table)
+
+    def _records(self, task: RecordsTask) -> PartDone:
+        counter = _Counter()
+        skips = _Skips(task)
+        stages = [self._stage(call) for call in task.calls]
+        asked: list[Digest] = []
+
+        def seen(rest: Sequence[Call], content: Digest) -> Realisation | None:
+            if task.check:
+                return None
+            key = chain.action_key(rest, task.schema, content)
+            known = self._store.realisation(key)
+            if known is not None and self._store.has_object(known.content):
+                return known
+            asked.append(key)
+            return None
+
+        def complain(records: Records, error: RecordError) -> bool:
+            return skips.handler(records, error, task)
+
+        counted = [chain.Stage(call=s.call, handler=counter.counting(s), user=s.user) for s in stages]
+        result = chain.run(counted, self._blocks(task, skips), complain, seen)
+        if isinstance(result, Realisation):
+            made, cutoff = result, True
+        else:
+            made, cutoff = self._write(task, result), False
+        for segment in task.segments:
+            _check_unchanged(segment.file)
+        made = _with_skips(made, skips)
+        for key in () if task.check else (*asked, task.action):
+            self._store.realise(key, made)
+        return PartDone(
+            action=task.action,
+            content=made.content,
+            records=made.records,
+            elements=made.elements,
+            longest=made.longest,
+            skipped=tuple(skips.listed),
+            skipped_count=skips.count,
+            cutoff=cutoff,
+            calls=counter.calls,
+        )
+
+    def _write(self, task: RecordsTask, blocks: Iterator[Records]) -> Realisation:
+        schema = Schema.of(*task.schema.fields, Field(name=KEY, dtype="uint64"), Field(name=RECORD, dtype="int64"))
+
+        def stored() -> Iterator[Records]:
+            for block in blocks:
+                if len(block):
+                    try:
+                        yield chain.store_form(block, task.schema)
+                    except RecordError as error:
+                        raise _located(block, error, task, "store") from None
+
+        published = self._store.write(schema, stored())
+        return Realisation(
+            content=published.content,
+            records=published.records,
+            elements=published.elements,
+            longest=published.longest,
+        )
+
+    def _blocks(self, task: RecordsTask, skips: _Skips) -> Iterator[Records]:
+        if task.content is not None:
+            stored = self._store.object(task.content)
+            yield chain.unpack_fields(stored.records_view(stored.schema.names))
+            return
+        assert task.reading is not None
+        reader = registry.reader(task.reading.reader)
+        for number, segment in enumerate(task.segments):
+            _check_unchanged(segment.file)
+            skipped: list[Skip] | None = [] if task.reading.skip else None
+            for block in reader.read(
+                segment.file.path,
+                segment.cut,
+                segment.context,
+                task.reading.arguments,
+                columns=task.reading.wanted,
+                skipped=skipped,
+            ):
+                origin = np.asarray(block[RECORD].values) + (number << SEGMENT_BITS)
+                yield block.replace({RECORD: (Field(name=RECORD, dtype="int64"), Column(values=origin))})
+            for skip in skipped or ():
+                skips.add(skip)
+
+    def _stage(self, call: Call) -> chain.Stage:
+        """A handler of ``call``; made afresh for each part if it is user Python, whose modules may keep state."""
+        name = call.builder.rpartition("@")[0]
+        key = chain.action_key([call], Schema(fields=()), Digest(bytes(32))).raw
+        if key not in self.live.stages or name == "python":
+            arguments = call.arguments
+            code = arguments.get("code")
+            resources = Resources(
+                tokenizer=lambda: self._tokenizer(str(arguments["tokenizer"])),
+                modules=self.code[code].modules if code else {},
+                lines=self.code[code].lines if code else {},
+                data={n: self.data[n] for n in arguments.get("reads", {})} if code else {},
+            )
+            handler = registry.handler(name)(arguments, resources)  # type: ignore[call-arg]
+            self.live.stages[key] = chain.Stage(call=call, handler=handler, user=name == "python")
+        return self.live.stages[key]
+
+    def _tokenizer(self, fingerprint: str) -> Tokenizer:
+        if fingerprint not in self.live.tokenizers:
+            path, text = self.tokenizers[fingerprint]
+            file = text.removeprefix("b3:")
+            expected = Digest.parse(fingerprint)
+            known = (Digest.parse(file), expected) if text != file else None
+            self.live.tokenizers[fingerprint] = registry.load_tokenizer(path, Path(), expected, known)
+        return self.live.tokenizers[fingerprint]
+
+    def _select(self, task: SelectTask) -> PartDone:
+        stored = self._store.object(task.content)
+        keys, _ = stored.column(KEY)
+        stored.touch(KEY, 0, len(keys))
+        above = keys >= np.uint64(task.low)
+        rows = np.flatnonzero(above if task.high >= 1 << 64 else above & (keys < np.uint64(task.high)))
+        ends = np.zeros(len(rows), np.int64)
+        if "input_ids" in stored.schema and stored.schema["input_ids"].ragged:
+            _, offsets = stored.column("input_ids")
+            assert offsets is not None
+            lengths = offsets[rows + 1] - offsets[rows]
+            ends = np.cumsum(lengths)
+        schema = Schema.of(Field(name="row", dtype="int64"), Field(name="end", dtype="int64"))
+        records = Records(schema=schema, columns={"row": Column(values=rows), "end": Column(values=ends)})
+        published = self._store.write(schema, [records])
+        elements = {"input_ids": int(ends[-1]) if len(ends) else 0}
+        longest = {"input_ids": int(np.diff(ends, prepend=0).max()) if len(ends) else 0}
+        made = Realisation(content=published.content, records=len(rows), elements=elements, longest=longest)
+        self._store.realise(task.action, made)
+        return PartDone(
+            action=task.action, content=made.content, records=len(rows), elements=elements, longest=longest
+        )
+
+
+@dataclass(slots=True)
+class _Counter:
+    """Counts the records that each handler saw, so that tests can see what a change cost."""
+
+    calls: dict[str, int] = field(default_factory=dict)
+
+    def counting(self, stage: chain.Stage) -> Handler:
+        return _Counted(stage.handler, stage.call.builder, self.calls, stage.user)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    inner: Handler
+    name: str
+    calls: dict[str, int]
+    user: bool
+
+    def apply(self, records: Records) -> Records:
+        self.calls[self.name] = self.calls.get(self.name, 0) + len(records)
+        if not self.user:
+            return self.inner.apply(records)
+        with guarded():
+            return self.inner.apply(records)
+
+
+@dataclass(slots=True)
+class _Skips:
+    """What was left out of a part: all counted, the first ones listed."""
+
+    task: RecordsTask
+    listed: list[Skip] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, skip: Skip) -> None:
+        self.count += 1
+        if len(self.listed) < SKIPS_LISTED:
+            self.listed.append(skip)
+
+    def handler(self, records: Records, error: RecordError, task: RecordsTask) -> bool:
+        """Skips the record if the source says so; else raises the error with its place."""
+        located = _located(records, error, task, "handler")
+        if task.reading is None or not task.reading.skip:
+            raise located from None
+        origin = int(records[RECORD].values[error.row])
+        segment = task.segments[origin >> SEGMENT_BITS]
+        number = segment.cut.first + (origin & ((1 << SEGMENT_BITS) - 1))
+        self.add(Skip(record=number, place=str(located.diagnostics[0].where), reason=error.message))
+        return True
+
+
+def _located(records: Records, error: RecordError, task: RecordsTask, _stage: str) -> BuildError:
+    """The error of a handler with the file and record that it is about."""
+    where: Where | None = None
+    place = task.label
+    if RECORD in records.schema and error.row < len(records) and task.segments and task.reading is not None:
+        origin = int(records[RECORD].values[error.row])
+        segment = task.segments[origin >> SEGMENT_BITS]
+        number = origin & ((1 << SEGMENT_BITS) - 1)
+        place = f"{segment.file.name}, record {segment.cut.first + number}"
+        where = Where(path=f"{segment.file.path}: {_locate(task, segment, number)}")
+    hint = error.hint
+    if hint is None and task.reading is not None and not task.reading.skip:
+        hint = 'mend the record, or set on_error = "skip" on the source to leave such records out and list them'
+    return BuildError(
+        diagnostics=[Diagnostic(message=f"{place}: {error.message}", kind=error.kind, where=where, hint=hint)]
+    )
+
+
+def _locate(task: RecordsTask, segment: Segment, number: int) -> str:
+    assert task.reading is not None
+    reader = registry.reader(task.reading.reader)
+    return reader.locate(segment.file.path, segment.cut, segment.context, task.reading.arguments, number)
+
+
+def _with_skips(made: Realisation, skips: _Skips) -> Realisation:
+    if not skips.count:
+        return made
+    listed = tuple({"record": s.record, "place": s.place, "reason": s.reason} for s in skips.listed)
+    return Realisation(
+        content=made.content,
+        records=made.records,
+        elements=made.elements,
+        longest=made.longest,
+        skipped=skips.count,
+        skips=listed,
+    )
+
+
+def _check_unchanged(file: SourceFile) -> None:
+    """A file that was replaced or written since its content was checked must not be stored under the old key."""
+    try:
+        now = signature(file.path)
+    except OSError as error:
+        raise BuildError(
+            f"{file.name}: {error.strerror or error} while it was being built",
+            kind="source-changed",
+            where=Where(path=str(file.path)),
+            hint="put the file back, or accept the change with 'dsbuild lock --update'",
+        ) from None
+    if now != file.signature:
+        raise BuildError(
+            f"{file.name}: changed while it was being built ({file.signature[0]} bytes before, {now[0]} now)",
+            kind="source-changed",
+            where=Where(path=str(file.path)),
+            hint="build again when nothing writes to it; nothing of it was published",
+        )
+
+
+__all__ = ["FIELDS", "Work"]
