@@ -42,7 +42,9 @@ def pack_fields(records: Records, typed: frozenset[str] = frozenset()) -> Record
     """All columns but ``typed`` and the reserved ones, folded into one ``@fields`` column of dicts."""
     kept = {n for n in records.schema.names if n.startswith("@") or n in typed or records.schema[n].dtype != "json"}
     folded = [n for n in records.schema.names if n not in kept]
-    rows: list[dict[str, Any]] = list(records[FIELDS].values) if FIELDS in records.schema else [{} for _ in range(len(records))]
+    rows: list[dict[str, Any]] = (
+        list(records[FIELDS].values) if FIELDS in records.schema else [{} for _ in range(len(records))]
+    )
     if folded:
         columns = [(n, records[n].values) for n in folded]
         rows = [
@@ -58,9 +60,7 @@ def unpack_fields(records: Records, wanted: frozenset[str] | None = None) -> Rec
         return records
     rows = records[FIELDS].values
     names = sorted({n for row in rows for n in row}) if wanted is None else sorted(wanted - set(records.schema.names))
-    changes = {
-        n: (Field(name=n, dtype="json"), Column(values=[row.get(n, MISSING) for row in rows])) for n in names
-    }
+    changes = {n: (Field(name=n, dtype="json"), Column(values=[row.get(n, MISSING) for row in rows])) for n in names}
     return records.drop([FIELDS]).replace(changes)
 
 

@@ -98,7 +98,9 @@ def parse_table(data: bytes, key: Digest) -> CutTable:
     return CutTable(cuts=cuts, context=context)
 
 
-def source_of(derivation: Derivation, reader: Reader, files: Sequence[SourceFile], wanted: frozenset[str] | None) -> Source:
+def source_of(
+    derivation: Derivation, reader: Reader, files: Sequence[SourceFile], wanted: frozenset[str] | None
+) -> Source:
     """A ``source`` derivation with the files that its inputs name, found on this machine."""
     arguments = {a.name: a.default for a in reader.arguments if a.default is not None}
     arguments |= derivation.arguments.get("read", {})

@@ -175,8 +175,18 @@ def _parts(
     nothing = Digest(bytes(32))
     if world.derivation(strand.base).kind == "records":
         for content in contents_of(manifest_of(world, strand.base)):
-            yield content, (), RecordsTask(
-                node=digest, number=0, action=nothing, schema=schema, calls=strand.calls, content=content, label=label
+            yield (
+                content,
+                (),
+                RecordsTask(
+                    node=digest,
+                    number=0,
+                    action=nothing,
+                    schema=schema,
+                    calls=strand.calls,
+                    content=content,
+                    label=label,
+                ),
             )
         return
     source = world.source(digest, strand.base)
@@ -187,16 +197,20 @@ def _parts(
     for segments in source.parts(world.store):
         content = chain.input_digest(reader, arguments, [(s.cut.content, s.context) for s in segments])
         size = sum(_bytes(s) for s in segments)
-        yield content, segments, RecordsTask(
-            node=digest,
-            number=0,
-            action=nothing,
-            schema=schema,
-            calls=strand.calls,
-            reading=source.reading,
-            segments=segments,
-            label=label,
-            bytes=size,
+        yield (
+            content,
+            segments,
+            RecordsTask(
+                node=digest,
+                number=0,
+                action=nothing,
+                schema=schema,
+                calls=strand.calls,
+                reading=source.reading,
+                segments=segments,
+                label=label,
+                bytes=size,
+            ),
         )
 
 
@@ -215,9 +229,7 @@ def plan_split(world: World, digest: Digest) -> NodePlan:
     low, high = int(derivation.arguments["low"]), int(derivation.arguments["high"])
     plan = NodePlan(digest=digest, schema=Schema(fields=()))
     for number, content in enumerate(contents_of(manifest_of(world, base))):
-        action = of_value(
-            Domain.ACTION, {"split": derivation.version, "low": low, "high": high, "input": content.hex}
-        )
+        action = of_value(Domain.ACTION, {"split": derivation.version, "low": low, "high": high, "input": content.hex})
         task = SelectTask(
             node=digest,
             number=number,

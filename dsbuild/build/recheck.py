@@ -21,9 +21,7 @@ from dsbuild.interfaces import Executor
 from dsbuild.records import Records
 
 
-def recheck(
-    world: World, executor: Executor, work: Callable[[Any], Any], share: Fraction, observer: Observer
-) -> int:
+def recheck(world: World, executor: Executor, work: Callable[[Any], Any], share: Fraction, observer: Observer) -> int:
     """Make about ``share`` of the parts of every ``records`` node again; how many were made.
 
     Raises ``NonDeterministicError`` naming each part that came out different, with its first differing record.

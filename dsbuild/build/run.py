@@ -165,7 +165,9 @@ class _Run:
                 failed |= users[done.task.key]
         return failed
 
-    def parts(self, plans: Mapping[Digest, NodePlan], reports: Mapping[Digest, NodeReport], report: BuildReport) -> None:
+    def parts(
+        self, plans: Mapping[Digest, NodePlan], reports: Mapping[Digest, NodeReport], report: BuildReport
+    ) -> None:
         tasks = [t for plan in plans.values() for t in plan.tasks]
         first: dict[Digest, RecordsTask | SelectTask] = {}
         twins: dict[Digest, list[RecordsTask | SelectTask]] = {}

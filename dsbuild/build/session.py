@@ -102,14 +102,10 @@ def prepare(
     if lock != old and write:
         write_lock(at, lock)
         notes.append(f"{'wrote' if old is None else 'updated'} {at}")
-    return Session(
-        recipe=recipe, lock=lock, instance=instance, files=world.files, data=world.data, notes=tuple(notes)
-    )
+    return Session(recipe=recipe, lock=lock, instance=instance, files=world.files, data=world.data, notes=tuple(notes))
 
 
-def _settle(
-    recipe: Recipe, old: Lock | None, new: Lock, update: tuple[str, ...] | None
-) -> tuple[Lock, list[str]]:
+def _settle(recipe: Recipe, old: Lock | None, new: Lock, update: tuple[str, ...] | None) -> tuple[Lock, list[str]]:
     """The lock to build by, and what to tell people. Raises ``LockError`` for differences that nobody accepted."""
     if old is None:
         return new, []

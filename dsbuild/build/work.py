@@ -210,9 +210,7 @@ class Work:
         longest = {"input_ids": int(np.diff(ends, prepend=0).max()) if len(ends) else 0}
         made = Realisation(content=published.content, records=len(rows), elements=elements, longest=longest)
         self._store.realise(task.action, made)
-        return PartDone(
-            action=task.action, content=made.content, records=len(rows), elements=elements, longest=longest
-        )
+        return PartDone(action=task.action, content=made.content, records=len(rows), elements=elements, longest=longest)
 
 
 @dataclass(slots=True)
