@@ -1,4 +1,7 @@
-"""Run: build what is stale of a graph, level by level, through an executor. Resume is not a mode: it finds fewer tasks."""
+"""Run: build what is stale of a graph, level by level, through an executor.
+
+Resume is not a mode: a second run finds fewer tasks.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,8 @@ def build(
     """Build every node of ``graph`` that is not in ``store``.
 
     A failed part does not stop the others (unless ``fail_fast``); nodes above it are left out and the report has the
-    errors. ``root``: the name that a whole build keeps its output under. ``dry_run`` plans only: nodes that wait for others, or for files to be cut, are marked ``waiting``.
+    errors. ``root``: the name that a whole build keeps its output under. ``dry_run`` plans only: nodes that wait for
+    others, or for files to be cut, are marked ``waiting``.
     """
     world = World(graph=graph, store=store, files=files)
     report = BuildReport(output=graph.output)

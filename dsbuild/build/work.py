@@ -46,9 +46,10 @@ class _Live:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A callable for executors: pickled once a worker. ``tokenizers``: fingerprint -> (file, its id); ``code``: user Python by
+    """A callable for executors: pickled once a worker.
 
-    digest; ``data``: the bytes of declared data files by name.
+    ``tokenizers``: fingerprint -> (file, its id); ``code``: user Python by digest; ``data``: the bytes of declared data
+    files by name.
     """
 
     root: Path

@@ -14,9 +14,10 @@ ALL = None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """What is known of the columns at one point: ``typed`` fields by name, ``untyped`` names, and whether others may
+    """What is known of the columns at one point.
 
-    exist (``open``: JSON Lines, CSV and Parquet files are read as they are found).
+    ``typed`` fields by name, ``untyped`` names, and whether others may exist (``open``: JSON Lines, CSV and Parquet
+    files are read as they are found); ``gone``: names that can't exist although ``open``.
     """
 
     typed: Mapping[str, Field] = field(default_factory=dict)
