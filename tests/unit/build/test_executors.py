@@ -1,4 +1,4 @@
-"""The local executor: each task once, errors with their class; a lost worker is a retry, then an error, never a hang."""
+"""The local executor: each task once, errors with their class; a lost worker is retried, then an error, never a hang."""
 
 from __future__ import annotations
 
