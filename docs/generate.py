@@ -24,7 +24,7 @@ def cli() -> str:
         "# Command line\n",
         "`dsbuild COMMAND --help` prints the same; `python -m dsbuild` is the same program. Data goes to stdout, words to people to",
         "stderr. Exit codes are in [errors](errors.md).\n",
-        "Shell completion: put `eval \"$(_DSBUILD_COMPLETE=bash_source dsbuild)\"` in `~/.bashrc` (or `zsh_source` in `~/.zshrc`; for",
+        'Shell completion: put `eval "$(_DSBUILD_COMPLETE=bash_source dsbuild)"` in `~/.bashrc` (or `zsh_source` in `~/.zshrc`; for',
         "fish, `_DSBUILD_COMPLETE=fish_source dsbuild | source`).\n",
     ]
     with click.Context(commands, info_name="dsbuild") as ctx:

@@ -27,6 +27,10 @@ STREAM = {"pack": 1, "permute": permute.VERSION, "mix": weights.VERSION, "split"
 """Versions of the stream's algorithms: each enters the derivations that use it."""
 
 
+SERVED = ("input_ids", "labels")
+"""The columns that ``[examples] columns`` may name in this release."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """A graph, and what a build needs beside it: user code by digest, and the records nodes in order of need."""
@@ -203,10 +207,15 @@ def _demand(state: _State, flow: _Flow) -> None:
 
 def _wanted_by_examples(state: _State, flow: _Flow, mixture: MixtureSpec) -> frozenset[str]:
     where = state.recipe.where("mixture", mixture.name, "weights", flow.spec.name)
-    wanted = set(state.recipe.examples.columns) or {"input_ids"}
+    wanted = set(state.recipe.examples.columns) | {"input_ids"}
     if not state.recipe.examples.columns and "labels" in flow.columns.typed:
         wanted.add("labels")
-    for name in sorted(wanted):
+    for number, name in enumerate(state.recipe.examples.columns):
+        if name not in SERVED:
+            place = state.recipe.where("examples", "columns", number)
+            reason = "is not served by this release: further columns come with the stream release"
+            state.mistakes.add(f"examples.columns: '{name}' {reason}", "not-yet", place, f"served: {', '.join(SERVED)}")
+    for name in sorted(wanted & set(SERVED)):
         if name not in flow.columns.typed:
             untyped = flow.columns.may_have(name) and name != "input_ids"
             if name == "input_ids" or not untyped:

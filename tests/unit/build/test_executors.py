@@ -1,4 +1,4 @@
-"""The local executor: each task once, errors with their class; a lost worker is retried, then an error, never a hang."""
+"""The local executor: each task once, errors with their class; a lost worker is retried, then an error, no hang."""
 
 from __future__ import annotations
 
