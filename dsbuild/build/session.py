@@ -97,8 +97,9 @@ def prepare(
     world = resolve(recipe, probe, stats, libraries(recipe), old)
     stats.save()
     lock, notes = _settle(recipe, old, world.lock, update)
-    # before the lock is written: a wrong recipe leaves no file behind
-    instance = instantiate(recipe, _with_tokens(lock, world.lock), lookup)
+    # before the lock is written: a wrong recipe leaves no file behind. The world is as locked but for names and
+    # patterns, which no hash sees, so it stands for the lock here
+    instance = instantiate(recipe, _with_classes(world.lock, lock), lookup)
     if lock != old and write:
         write_lock(at, lock)
         notes.append(f"{'wrote' if old is None else 'updated'} {at}")
@@ -133,6 +134,13 @@ def _settle(recipe: Recipe, old: Lock | None, new: Lock, update: tuple[str, ...]
     if wrong:
         raise lock_error(recipe, wrong)
     return accepted, [f"{c.old_name} is {c.name} now, with the same content" for c in changes if c.old_name]
+
+
+def _with_classes(world: Lock, lock: Lock) -> Lock:
+    """``world`` with the classes of libraries as ``lock`` has them: those of this machine that differ are not used."""
+    mine = {entry.name: entry for entry in world.library_classes}
+    theirs = {entry.name: entry for entry in lock.library_classes}
+    return replace(world, library_classes=tuple((mine | theirs).values()))
 
 
 def _with_tokens(lock: Lock, new: Lock) -> Lock:

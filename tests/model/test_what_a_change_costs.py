@@ -192,3 +192,12 @@ def test_bytes_flipped_in_the_store(built: Any) -> None:
     with pytest.raises(CorruptError):
         for step in range(dataset.steps(1)):
             dataset.batch(step, 1)
+
+
+def test_directory_moved_with_the_recipe_edited(built: Any) -> None:
+    """Other names and patterns for the same content: the same hash, nothing built, nothing to accept."""
+    before = built.prepare().digest
+    (built.root / "data").rename(built.root / "lake")
+    built.write("recipe.toml", (RECIPE % 3).replace("data/*.jsonl", "lake/*.jsonl"))
+    report = built.build()
+    assert (report.output, report.built) == (before, 0)
