@@ -18,8 +18,11 @@ from dsbuild.interfaces import Handler, RecordError
 from dsbuild.records import MISSING, Column, Records, concatenate, content_digest
 from dsbuild.schema import FIELDS, KEY, RECORD, Field, Schema
 
-Complaint = Callable[[Records, RecordError], bool]
-"""Called with the block and the error; True = the record is skipped and the rest goes on; may raise instead."""
+Complaint = Callable[[Records, RecordError, bool], bool]
+"""Called with the block, the error, and whether the handler may skip; True = the record is left out, the rest goes on.
+
+May raise instead.
+"""
 
 
 def action_key(calls: Sequence[Call], schema: Schema, content: Digest) -> Digest:
@@ -67,7 +70,9 @@ def unpack_fields(records: Records, wanted: frozenset[str] | None = None) -> Rec
 def store_form(records: Records, schema: Schema) -> Records:
     """The columns that ``schema`` stores, typed as it says. Raises ``RecordError`` for a record without one."""
     if FIELDS in schema:
-        records = pack_fields(records, frozenset(n for n in schema.names if not n.startswith("@")))
+        records = _folded(records, frozenset(n for n in schema.names if not n.startswith("@")))
+    if "labels" in schema and "input_ids" in schema:
+        _check_aligned(records)
     changes = {}
     for field in schema.fields:
         if field.name not in records.schema:
@@ -82,6 +87,33 @@ def store_form(records: Records, schema: Schema) -> Records:
                 raise RecordError(0, f"column '{field.name}' is {have.dtype}{list(have.shape)}, not {field.dtype}")
             changes[field.name] = (field, column)
     return records.replace(changes).select([*schema.names, KEY, RECORD])
+
+
+def _folded(records: Records, typed: frozenset[str]) -> Records:
+    """Every column that the schema does not name in ``@fields``: text and JSON alike; no other type fits there."""
+    changes = {}
+    for field in records.schema.fields:
+        if field.name.startswith("@") or field.name in typed or field.dtype == "json":
+            continue
+        if field.dtype != "text":
+            hint = (
+                f'several nodes use these records: {{ use = "drop", columns = ["{field.name}"] }}, or keep to one user'
+            )
+            raise RecordError(0, f"column '{field.name}' is {field.dtype}, which a branch can't keep", "not-yet", hint)
+        changes[field.name] = (Field(name=field.name, dtype="json"), records[field.name])
+    return pack_fields(records.replace(changes), typed)
+
+
+def _check_aligned(records: Records) -> None:
+    """Labels stand beside their tokens, one each."""
+    a, b = records["labels"].offsets, records["input_ids"].offsets
+    if a is None or b is None:
+        return  # a column of another type: told where it is stored
+    wrong = np.flatnonzero(np.diff(a) != np.diff(b))
+    if len(wrong):
+        row = int(wrong[0])
+        counts = f"{int(np.diff(a)[row])} labels for {int(np.diff(b)[row])} tokens"
+        raise RecordError(row, f"the record has {counts}", "handler-error", "make one label a token, -100 without loss")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +133,7 @@ def apply(stage: Stage, records: Records, complain: Complaint) -> Records:
             made.append(stage.handler.apply(records))
             return concatenate(made)
         except RecordError as error:
-            if not complain(records, error):
+            if not complain(records, error, stage.call.skip):
                 raise
             if error.row:
                 made.append(apply(stage, records.take(np.arange(error.row)), complain))

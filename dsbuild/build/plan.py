@@ -14,9 +14,11 @@ from dsbuild.build.cuts import Source, source_of
 from dsbuild.build.tasks import Call, PartDone, RecordsTask, Segment, SelectTask, SourceFile
 from dsbuild.digest import Digest, Domain, of_value
 from dsbuild.errors import CorruptError, NotFoundError
-from dsbuild.graph.derivation import Derivation, Graph, parse
+from dsbuild.graph.derivation import ON_ERROR, Derivation, Graph, parse
+from dsbuild.graph.flow import needed_first
+from dsbuild.interfaces import Resources
 from dsbuild.recipe import Found
-from dsbuild.schema import Schema
+from dsbuild.schema import FIELDS, Schema
 from dsbuild.store import Manifest, Realisation, Store
 
 
@@ -34,7 +36,7 @@ class World:
 
     graph: Graph
     store: Store
-    files: Mapping[Digest, Found]
+    files: Mapping[str, Found]
 
     def derivation(self, digest: Digest) -> Derivation:
         """A derivation of the graph, or of another recipe that the store has. Raises ``NotFoundError``."""
@@ -58,25 +60,35 @@ class World:
                 return [Strand(base=at, calls=())]
             found = [s for reference in derivation.references() for s in walk(reference)]
             if derivation.kind == "handler":
-                call = Call(builder=derivation.builder, arguments=derivation.arguments)
+                call = _call(derivation)
                 found = [Strand(base=s.base, calls=(*s.calls, call)) for s in found]
             return found
 
         (first,) = self.derivation(records).references()
         return walk(first)
 
-    def source(self, records: Digest, base: Digest) -> Source:
-        """A ``source`` derivation with its files. Raises ``NotFoundError`` for a file that is not here."""
-        derivation = self.derivation(base)
+    def source(self, strand: Strand, schema: Schema) -> Source:
+        """The source of ``strand`` with its files. Raises ``NotFoundError`` for a file that is not here."""
+        derivation = self.derivation(strand.base)
         files = []
         for ordinal, text in enumerate(derivation.inputs):
-            content = Digest.parse(text.removeprefix("b3:"))
-            if content not in self.files:
+            if text not in self.files:
                 raise NotFoundError(f"no file with content {text} is here", kind="no-such-file")
-            found = self.files[content]
-            files.append(_source_file(ordinal, content, found))
+            files.append(_source_file(ordinal, Digest.parse(text[3:67]), self.files[text]))
         reader = registry.reader(derivation.name)
-        return source_of(derivation, reader, files, self.graph.wanted.get((records, base)))
+        return source_of(derivation, reader, files, _wanted(strand, schema))
+
+
+def _call(derivation: Derivation) -> Call:
+    arguments = dict(derivation.arguments)
+    skip = arguments.pop(ON_ERROR, None) == "skip"
+    return Call(builder=derivation.builder, arguments=arguments, skip=skip)
+
+
+def _wanted(strand: Strand, schema: Schema) -> frozenset[str] | None:
+    """The columns that a reader must make for ``strand``, None = all: a function of what the action key has."""
+    effects = [registry.handler(c.name)(c.arguments, Resources()).effect() for c in strand.calls]  # type: ignore[call-arg]
+    return needed_first(effects, None if FIELDS in schema else frozenset(schema.names))
 
 
 def _source_file(ordinal: int, content: Digest, found: Found) -> SourceFile:
@@ -109,7 +121,7 @@ class NodePlan:
         Comes after ``store.partial`` has protected the action keys, so that no collector takes what is found.
         """
         for number, (action, task) in enumerate(zip(self.actions, self.everything, strict=True)):
-            made = _realisation(store, action)
+            made = realisation(store, action)
             if made is not None and store.has_object(made.content):
                 self.known[number] = made
             else:
@@ -135,7 +147,7 @@ class NodePlan:
         )
 
 
-def _realisation(store: Store, action: Digest) -> Realisation | None:
+def realisation(store: Store, action: Digest) -> Realisation | None:
     """The realisation of ``action``; a damaged one is none, and the part is made again."""
     try:
         return store.realisation(action)
@@ -189,7 +201,7 @@ def _parts(
                 ),
             )
         return
-    source = world.source(digest, strand.base)
+    source = world.source(strand, schema)
     reader = world.derivation(strand.base).builder
     arguments = {k: v for k, v in source.reading.arguments.items() if v is not None}
     if source.reading.skip:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dsbuild.build.plan import World, plan_records
+from dsbuild.build.plan import World, manifest_of, plan_records
 from dsbuild.build.run import Observer
 from dsbuild.build.tasks import PartDone, RecordsTask
 from dsbuild.errors import Diagnostic, NonDeterministicError
@@ -34,10 +34,9 @@ def recheck(world: World, executor: Executor, work: Callable[[Any], Any], share:
         if done.error is not None:
             raise done.error
         assert isinstance(done.value, PartDone)
-        published = world.store.realisation(done.task.action)
-        assert published is not None
-        if done.value.content != published.content:
-            found.append(_difference(world, done.task, done.value, published.content))
+        published = manifest_of(world, done.task.node).content(done.task.number)
+        if done.value.content != published:
+            found.append(_difference(world, done.task, done.value, published))
     if found:
         raise NonDeterministicError(diagnostics=found)
     return len(tasks)

@@ -16,6 +16,7 @@ from dsbuild.errors import BuildError, Diagnostic, DsbuildError, StorageError
 from dsbuild.graph.derivation import Graph
 from dsbuild.interfaces import Done, Executor, Skip
 from dsbuild.recipe import Found
+from dsbuild.schema import Schema
 from dsbuild.store import Manifest, Store
 
 Task = CutTask | RecordsTask | SelectTask
@@ -77,7 +78,7 @@ class Observer:
 def build(
     graph: Graph,
     store: Store,
-    files: Mapping[Digest, Found],
+    files: Mapping[str, Found],
     executor: Executor,
     work: Callable[[Task], PartDone | CutDone],
     *,
@@ -127,7 +128,7 @@ class _Run:
                 return  # what is left needs a node that failed
             todo = [d for d in todo if d not in ready]
             self.level(ready, report)
-            if report.errors and self.fail_fast:
+            if report.errors and (self.fail_fast or isinstance(report.errors[-1], StorageError)):
                 return
 
     def level(self, ready: list[Digest], report: BuildReport) -> None:
@@ -149,7 +150,7 @@ class _Run:
                 manifest = plan.manifest()
                 store.publish_manifest(manifest)
                 _count(reports[digest], manifest, len(plan.actions) - reports[digest].built)
-        self.finished |= {d for d in ready if d in whole or (d in plans and not reports[d].failed)}
+        self.finished |= whole.keys() | {d for d, plan in plans.items() if len(plan.known) == len(plan.actions)}
         report.nodes += [reports[d] for d in ready]
 
     def cut(self, stale: list[Digest], report: BuildReport) -> set[Digest]:
@@ -181,7 +182,8 @@ class _Run:
         for done in self.run(list(first.values())):
             node = reports[done.task.node]
             if not isinstance(done.value, PartDone):
-                node.failed += 1
+                for twin in twins[done.task.action]:
+                    reports[twin.node].failed += 1
                 report.errors.append(_error(done))
                 continue
             node.built += 1
@@ -214,9 +216,10 @@ class _Run:
 def _missing_cuts(world: World, digest: Digest) -> Iterable[CutTask]:
     if world.derivation(digest).kind == "split":
         return
+    schema = Schema.from_json(world.derivation(digest).arguments["columns"])
     for strand in world.strands(digest):
         if world.derivation(strand.base).kind == "source":
-            yield from world.source(digest, strand.base).missing(world.store)
+            yield from world.source(strand, schema).missing(world.store)
 
 
 def _plan(world: World, digest: Digest) -> NodePlan:

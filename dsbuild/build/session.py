@@ -7,6 +7,7 @@ that lists itself, unless the caller accepts it by name.
 from __future__ import annotations
 
 import platform
+import re
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -39,12 +40,12 @@ from dsbuild.store import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """``notes``: what people should hear. ``files``: source files by content, empty when they were not looked at."""
+    """``notes``: what people should hear. ``files``: source files by ``source_id``; empty if nobody looked at them."""
 
     recipe: Recipe
     lock: Lock
     instance: Instance
-    files: Mapping[Digest, Found] = field(default_factory=dict)
+    files: Mapping[str, Found] = field(default_factory=dict)
     data: Mapping[str, bytes] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -91,7 +92,7 @@ def prepare(
     if old is None and locked:
         raise LockError(f"{at}: no lock", kind="missing-lock", hint=f"'dsbuild lock {path}' makes it")
     lookup = (lambda _: None) if store is None else store.derivation
-    if old is not None and not touch and update is None and _covers(recipe, old):
+    if old is not None and not touch and update is None and old.covers_recipe(recipe):
         return Session(recipe=recipe, lock=old, instance=instantiate(recipe, old, lookup))
     stats = StatCache(None if store is None else store.cache_directory())
     world = resolve(recipe, probe, stats, libraries(recipe), old)
@@ -151,16 +152,6 @@ def _with_tokens(lock: Lock, new: Lock) -> Lock:
     return replace(lock, tokenizer=replace(old, tokens={**old.tokens, **now.tokens}))
 
 
-def _covers(recipe: Recipe, lock: Lock) -> bool:
-    """Whether the lock speaks of all that the recipe names, so that hashing needs nothing else."""
-    spec = recipe.tokenizer
-    if spec is not None:
-        tokens = {t for t in (spec.eos, spec.bos, spec.pad) if t is not None}
-        if lock.tokenizer is None or lock.tokenizer.name != spec.file or not tokens <= set(lock.tokenizer.tokens):
-            return False
-    return all(lock.covers(source) for source in recipe.sources.values())
-
-
 def probe(spec: TokenizerSpec, directory: Path) -> TokenizerFacts:
     """What the lock says of a tokenizer; loads it."""
     wanted = [t for t in (spec.eos, spec.bos, spec.pad) if t is not None]
@@ -178,9 +169,31 @@ def libraries(recipe: Recipe, *, used: bool = False) -> dict[str, str]:
         found["tokenizers"] = ".".join(_version("tokenizers").split(".")[:2])
     handlers = [h for s in recipe.sources.values() for h in s.handlers if h.python is not None or h.use == "keep"]
     for name in sorted({r for h in handlers for r in h.requires}):
-        found[name] = _version(name)
+        found[name] = ", ".join(f"{n} {v}" for n, v in sorted(_closure(name).items()))
     if any(_needs_unicode(h, recipe.directory) for h in handlers) if used else handlers:
         found["unicode"] = unicodedata.unidata_version
+    return found
+
+
+def _closure(name: str) -> dict[str, str]:
+    """The version of package ``name`` and of all that it needs, as they are installed here."""
+    import importlib.metadata
+
+    found: dict[str, str] = {}
+    todo = [name]
+    while todo:
+        at = todo.pop()
+        key = re.sub(r"[-_.]+", "-", at).lower()
+        if key in found:
+            continue
+        try:
+            found[key] = _version(at)
+        except MachineError:
+            if at == name:
+                raise
+            continue  # a need of another platform or extra
+        needs = importlib.metadata.requires(at) or []
+        todo += [m[0] for n in needs if "extra ==" not in n and (m := re.match(r"[A-Za-z0-9._-]+", n))]
     return found
 
 

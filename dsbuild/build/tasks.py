@@ -63,14 +63,21 @@ class CutTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A handler as it is hashed: builder (name@version) and arguments."""
+    """A handler as it is hashed: builder (name@version), arguments, and whether records that it refuses are skipped."""
 
     builder: str
     arguments: Mapping[str, Any]
+    skip: bool = False
+
+    @property
+    def name(self) -> str:
+        """The builder's name without its version."""
+        return self.builder.rpartition("@")[0]
 
     def as_json(self) -> dict[str, Any]:
         """The hashed form."""
-        return {"builder": self.builder, "arguments": self.arguments}
+        found = {"builder": self.builder, "arguments": self.arguments}
+        return found | {"on_error": "skip"} if self.skip else found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dsbuild import registry
 from dsbuild.build import chain
+from dsbuild.build.plan import realisation
 from dsbuild.build.purity import guarded
 from dsbuild.build.tasks import (
     Call,
@@ -92,14 +93,14 @@ class Work:
             if task.check:
                 return None
             key = chain.action_key(rest, task.schema, content)
-            known = self._store.realisation(key)
+            known = realisation(self._store, key)
             if known is not None and self._store.has_object(known.content):
                 return known
             asked.append(key)
             return None
 
-        def complain(records: Records, error: RecordError) -> bool:
-            return skips.handler(records, error, task)
+        def complain(records: Records, error: RecordError, skip: bool) -> bool:
+            return skips.handler(records, error, task, skip)
 
         counted = [chain.Stage(call=s.call, handler=counter.counting(s), user=s.user) for s in stages]
         result = chain.run(counted, self._blocks(task, skips), complain, seen)
@@ -109,9 +110,8 @@ class Work:
             made, cutoff = self._write(task, result), False
         for segment in task.segments:
             _check_unchanged(segment.file)
-        made = _with_skips(made, skips)
-        for key in () if task.check else (*asked, task.action):
-            self._store.realise(key, made)
+        if not task.check:
+            self._realise(task, made, asked, skips)
         return PartDone(
             action=task.action,
             content=made.content,
@@ -123,6 +123,18 @@ class Work:
             cutoff=cutoff,
             calls=counter.calls,
         )
+
+    def _realise(self, task: RecordsTask, made: Realisation, asked: list[Digest], skips: _Skips) -> None:
+        """Record what the part became, and what the rest of its chain makes of the contents met on the way.
+
+        The rest is recorded without skips, since those belong to the files of this part; so it is recorded only where
+        no handler skipped anything.
+        """
+        bare = replace(made, skipped=0, skips=())
+        for key in asked if not skips.by_handlers else ():
+            self._store.realise(key, bare)
+        listed = tuple({"record": s.record, "place": s.place, "reason": s.reason} for s in skips.listed)
+        self._store.realise(task.action, replace(bare, skipped=skips.count, skips=listed))
 
     def _write(self, task: RecordsTask, blocks: Iterator[Records]) -> Realisation:
         schema = Schema.of(*task.schema.fields, Field(name=KEY, dtype="uint64"), Field(name=RECORD, dtype="int64"))
@@ -168,7 +180,7 @@ class Work:
 
     def _stage(self, call: Call) -> chain.Stage:
         """A handler of ``call``; made afresh for each part if it is user Python, whose modules may keep state."""
-        name = call.builder.rpartition("@")[0]
+        name = call.name
         key = chain.action_key([call], Schema(fields=()), Digest(bytes(32))).raw
         if key not in self.live.stages or name == "python":
             arguments = call.arguments
@@ -246,17 +258,19 @@ class _Skips:
     task: RecordsTask
     listed: list[Skip] = field(default_factory=list)
     count: int = 0
+    by_handlers: int = 0
 
     def add(self, skip: Skip) -> None:
         self.count += 1
         if len(self.listed) < SKIPS_LISTED:
             self.listed.append(skip)
 
-    def handler(self, records: Records, error: RecordError, task: RecordsTask) -> bool:
-        """Skips the record if the source says so; else raises the error with its place."""
+    def handler(self, records: Records, error: RecordError, task: RecordsTask, skip: bool) -> bool:
+        """Skips the record if ``skip``; else raises the error with its place."""
         located = _located(records, error, task, "handler")
-        if task.reading is None or not task.reading.skip:
+        if not skip or task.reading is None:
             raise located from None
+        self.by_handlers += 1
         origin = int(records[RECORD].values[error.row])
         segment = task.segments[origin >> SEGMENT_BITS]
         number = segment.cut.first + (origin & ((1 << SEGMENT_BITS) - 1))
@@ -286,20 +300,6 @@ def _locate(task: RecordsTask, segment: Segment, number: int) -> str:
     assert task.reading is not None
     reader = registry.reader(task.reading.reader)
     return reader.locate(segment.file.path, segment.cut, segment.context, task.reading.arguments, number)
-
-
-def _with_skips(made: Realisation, skips: _Skips) -> Realisation:
-    if not skips.count:
-        return made
-    listed = tuple({"record": s.record, "place": s.place, "reason": s.reason} for s in skips.listed)
-    return Realisation(
-        content=made.content,
-        records=made.records,
-        elements=made.elements,
-        longest=made.longest,
-        skipped=skips.count,
-        skips=listed,
-    )
 
 
 def _check_unchanged(file: SourceFile) -> None:

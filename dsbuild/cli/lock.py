@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dsbuild.cli.output import json_option, print_json, recipe_argument, say, update_names, update_option
+from dsbuild.cli.output import json_option, print_json, recipe_argument, say, store_option, update_names, update_option
 
 
 @click.command("lock")
@@ -15,15 +15,19 @@ from dsbuild.cli.output import json_option, print_json, recipe_argument, say, up
 @click.option(
     "--check", "check", is_flag=True, help="Only compare: exit 7 and a list if the world differs from the lock."
 )
+@store_option
 @json_option
-def command(recipe: Path, update: tuple[str, ...], check: bool, as_json: bool) -> None:
+def command(recipe: Path, store: str | None, update: tuple[str, ...], check: bool, as_json: bool) -> None:
     """Write, check or update the lock beside RECIPE: which files, tokenizer and libraries its hash stands for."""
     from dsbuild.build import prepare
+    from dsbuild.cli.stores import known_store
     from dsbuild.recipe import lock_path
 
     if check and update:
         raise click.UsageError("--check and --update exclude each other")
-    session = prepare(recipe, update=update_names(update), locked=check, write=not check)
+    session = prepare(
+        recipe, store=known_store(recipe.parent, store), update=update_names(update), locked=check, write=not check
+    )
     for note in session.notes:
         say(note)
     path = lock_path(session.recipe.path)

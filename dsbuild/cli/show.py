@@ -19,13 +19,19 @@ def command(target: str, store: str | None, derivation: bool, as_json: bool) -> 
     from dsbuild.cli.describe import nodes_of, skips_of
     from dsbuild.cli.stores import open_store
     from dsbuild.digest import Digest
+    from dsbuild.errors import NotFoundError
     from dsbuild.graph import parse
     from dsbuild.load.dataset import resolve_target
 
     opened = open_store(None, store, readonly=True)
     digest = resolve_target(opened, target)
     data = opened.derivation(digest)
-    assert data is not None
+    if data is None:
+        raise NotFoundError(
+            f"{target}: its hash {digest.hex} is not in the store at {opened.root}",
+            kind="not-built",
+            hint=f"'dsbuild build {target}' puts it there",
+        )
     if derivation:
         click.echo(data, nl=False)
         return

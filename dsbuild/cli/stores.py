@@ -35,3 +35,13 @@ def store_to_plan_in(directory: Path | None, store: str | None) -> Iterator[Stor
             raise
         with tempfile.TemporaryDirectory() as name:
             yield Store.open(Path(name) / "store", create=True)
+
+
+def known_store(directory: Path | None, store: str | None) -> Store | None:
+    """The store if there is one: for commands that need it only for nodes of other recipes and as a stat cache."""
+    try:
+        return open_store(directory, store)
+    except NotFoundError:
+        if store is not None:
+            raise
+        return None

@@ -8,7 +8,7 @@ from typing import Any
 
 from dsbuild import registry
 from dsbuild.errors import Diagnostic, DsbuildError, Where
-from dsbuild.graph.derivation import Derivation
+from dsbuild.graph.derivation import ON_ERROR, Derivation
 from dsbuild.interfaces import Effect, Facts, Handler, Resources
 from dsbuild.recipe.code import UserCode, load_code
 from dsbuild.recipe.types import HandlerSpec, Recipe
@@ -27,9 +27,13 @@ class Link:
     where: Where
     code: UserCode | None = None
 
-    def derivation(self, previous: str) -> Derivation:
-        """The handler's derivation after the derivation digest ``previous`` (text)."""
-        return Derivation(kind="handler", builder=self.builder, arguments=self.arguments, inputs=[previous])
+    def derivation(self, previous: str, *, skip: bool) -> Derivation:
+        """The handler's derivation after the derivation digest ``previous`` (text).
+
+        ``skip``: records that it refuses are left out (the source's ``on_error``), which is part of what it does.
+        """
+        arguments = {**self.arguments, ON_ERROR: "skip"} if skip else self.arguments
+        return Derivation(kind="handler", builder=self.builder, arguments=arguments, inputs=[previous])
 
 
 @dataclass(slots=True)

@@ -23,6 +23,9 @@ from typing import Any
 from dsbuild import canon
 from dsbuild.digest import Digest, Domain, of_bytes
 
+ON_ERROR = "@on_error"
+"""The argument of a handler's derivation that says what becomes of records that it refuses."""
+
 KINDS = ("source", "handler", "concatenation", "records", "split", "order", "mixture", "dataset")
 
 
@@ -98,16 +101,11 @@ def _are_texts(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
-    """The derivations of one recipe, inputs before users; ``labels``: names for people; ``output``: the recipe's hash.
-
-    ``wanted``: for each ``source`` derivation below a ``records`` derivation, the columns that a reader must make
-    (absent = all): an economy, which cannot change what is stored.
-    """
+    """The derivations of one recipe, inputs before users; ``labels``: names for people; ``output``: its hash."""
 
     derivations: Mapping[Digest, Derivation]
     labels: Mapping[Digest, str]
     output: Digest
-    wanted: Mapping[tuple[Digest, Digest], frozenset[str]] = field(default_factory=dict)
 
     def closure(self, digest: Digest) -> tuple[Digest, ...]:
         """``digest`` and all that it needs within the graph, inputs before users."""

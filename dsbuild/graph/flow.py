@@ -36,16 +36,19 @@ class Columns:
         for old, new in effect.renames.items():
             field_ = typed.pop(old, None)
             untyped.discard(old)
+            typed.pop(new, None)
+            untyped.discard(new)
             if field_ is not None:
                 typed[new] = replace(field_, name=new)
             else:
                 untyped.add(new)
             gone.add(old)
+        before = dict(typed)
         for old, new in effect.copies.items():
             typed.pop(new, None)
             untyped.discard(new)
-            if old in typed:
-                typed[new] = replace(typed[old], name=new)
+            if old in before:
+                typed[new] = replace(before[old], name=new)
             else:
                 untyped.add(new)
         if effect.keeps_only is not None:
@@ -56,8 +59,10 @@ class Columns:
             typed.pop(name, None)
             untyped.discard(name)
             gone.add(name)
-        if effect.opens:
+        if effect.opens:  # user Python gives text back as any value
             is_open, gone = True, set()
+            untyped |= {n for n, f in typed.items() if f.dtype == "text"}
+            typed = {n: f for n, f in typed.items() if f.dtype != "text"}
         for field_ in effect.adds:
             untyped.discard(field_.name)
             if field_.dtype == "json":

@@ -9,14 +9,14 @@ from typing import Any
 
 from dsbuild import registry
 from dsbuild.digest import Digest
-from dsbuild.errors import RecipeError
+from dsbuild.errors import NotFoundError, RecipeError
 from dsbuild.graph.chain import Link, Mistakes, link_chain
 from dsbuild.graph.derivation import Derivation, Graph, parse
-from dsbuild.graph.flow import ALL, Columns, needed_before, needed_first, union
-from dsbuild.interfaces import CutRule, Effect, Facts
+from dsbuild.graph.flow import ALL, Columns, needed_first, union
+from dsbuild.interfaces import CutRule, Facts
 from dsbuild.order import deal, permute, split, weights
 from dsbuild.recipe.code import UserCode
-from dsbuild.recipe.lock import Lock
+from dsbuild.recipe.lock import Lock, source_id
 from dsbuild.recipe.types import MixtureSpec, Recipe, SourceSpec
 from dsbuild.schema import FIELDS, Field, Schema
 
@@ -51,7 +51,6 @@ class _State:
     derivations: dict[Digest, Derivation] = field(default_factory=dict)
     labels: dict[Digest, str] = field(default_factory=dict)
     code: dict[str, UserCode] = field(default_factory=dict)
-    wanted: dict[tuple[Digest, Digest], frozenset[str]] = field(default_factory=dict)
     flows: dict[str, _Flow] = field(default_factory=dict)
 
     def add(self, derivation: Derivation, label: str | None = None) -> Digest:
@@ -99,9 +98,9 @@ def instantiate(recipe: Recipe, lock: Lock, lookup: Lookup = lambda _: None) -> 
         inputs={name: digest.hex for name, digest in mixtures.items()},
     )
     output = state.add(top, recipe.name)
-    full = Graph(derivations=state.derivations, labels=state.labels, output=output, wanted=state.wanted)
+    full = Graph(derivations=state.derivations, labels=state.labels, output=output)
     kept = {d: state.derivations[d] for d in full.closure(output)}
-    graph = Graph(derivations=kept, labels=state.labels, output=output, wanted=state.wanted)
+    graph = Graph(derivations=kept, labels=state.labels, output=output)
     outputs = {n: f.records for n, f in state.flows.items() if f.records is not None and f.records in kept}
     return Instance(graph=graph, code=state.code, outputs=outputs)
 
@@ -176,7 +175,12 @@ def _columns_of_input(state: _State, spec: SourceSpec, name: str) -> Columns:
         return state.flows[name].columns
     data = state.lookup(Digest.parse(name[4:]))
     if data is None:
-        return Columns()
+        raise NotFoundError(
+            f"source.{spec.name}.from: {name[:16]}… is not in the store",
+            kind="not-found",
+            where=state.recipe.where("source", spec.name, "from"),
+            hint="build the recipe that it belongs to into this store, or name its store with --store",
+        )
     derivation = parse(data)
     if derivation.kind != "records":
         state.mistakes.add(
@@ -185,6 +189,7 @@ def _columns_of_input(state: _State, spec: SourceSpec, name: str) -> Columns:
             state.recipe.where("source", spec.name, "from"),
             "'dsbuild show HASH' lists the records of a recipe with their hashes",
         )
+        return Columns()
     schema = Schema.from_json(derivation.arguments["columns"])
     typed = {f.name: f for f in schema.fields if f.dtype != "json" and not f.name.startswith("@")}
     untyped = frozenset(f.name for f in schema.fields if f.dtype == "json" and not f.name.startswith("@"))
@@ -217,15 +222,9 @@ def _wanted_by_examples(state: _State, flow: _Flow, mixture: MixtureSpec) -> fro
             state.mistakes.add(f"examples.columns: '{name}' {reason}", "not-yet", place, f"served: {', '.join(SERVED)}")
     for name in sorted(wanted & set(SERVED)):
         if name not in flow.columns.typed:
-            untyped = flow.columns.may_have(name) and name != "input_ids"
-            if name == "input_ids" or not untyped:
-                hint = 'add { use = "tokenize" } to its handlers' if name == "input_ids" else None
-                state.mistakes.add(
-                    f"mixture.{mixture.name}: source.{flow.spec.name} gives no column '{name}'",
-                    "missing-column",
-                    where,
-                    hint,
-                )
+            hint = 'add { use = "tokenize" } to its handlers' if name == "input_ids" else "a handler must make it"
+            message = f"mixture.{mixture.name}: source.{flow.spec.name} gives no column '{name}' of numbers"
+            state.mistakes.add(message, "missing-column", where, hint)
     return frozenset(wanted)
 
 
@@ -238,7 +237,7 @@ def _derive(state: _State, flow: _Flow) -> None:
         joined = Derivation(kind="concatenation", builder="concatenation@1", inputs=[b.hex for b in bases])
         at = state.add(joined, f"source.{spec.name}").hex
     for link in flow.links:
-        at = state.add(link.derivation(at), f"source.{spec.name}").hex
+        at = state.add(link.derivation(at, skip=spec.on_error == "skip"), f"source.{spec.name}").hex
     flow.open_end = Digest.parse(at)
     in_mixture = any(spec.name in m.weights for m in state.recipe.mixtures.values())
     if in_mixture or flow.users > 1:
@@ -278,7 +277,7 @@ def _source(state: _State, spec: SourceSpec) -> Digest:
         kind="source",
         builder=f"{reader.name}@{reader.version}",
         arguments=arguments,
-        inputs=[f"b3:{f.id.hex}" for f in files],
+        inputs=[source_id(f.id, f.name) for f in files],
     )
     return state.add(derivation, f"source.{spec.name}")
 
@@ -298,25 +297,7 @@ def _records(state: _State, flow: _Flow) -> Digest:
         arguments={"columns": Schema.of(*fields.values()).as_json()},
         inputs=[flow.open_end.hex],
     )
-    digest = state.add(derivation, f"source.{flow.spec.name}")
-    _remember_wanted(state, digest, flow, needs, [])
-    return digest
-
-
-def _remember_wanted(
-    state: _State, records: Digest, flow: _Flow, needs: frozenset[str] | None, later: list[Effect]
-) -> None:
-    """Which columns the readers below ``records`` must make, through chains that are fused into it."""
-    effects = [link.effect for link in flow.links] + later
-    if flow.spec.files:
-        first = needed_first(effects, needs)
-        if first is not None:
-            at = _source(state, flow.spec)
-            state.wanted[records, at] = first | state.wanted.get((records, at), frozenset())
-        return
-    for name in flow.spec.inputs:
-        if not name.startswith("drv:") and state.flows[name].records is None:
-            _remember_wanted(state, records, state.flows[name], needs, effects)
+    return state.add(derivation, f"source.{flow.spec.name}")
 
 
 def _mixture(state: _State, spec: MixtureSpec) -> Digest:
@@ -388,4 +369,4 @@ def _examples(state: _State) -> dict[str, Any]:
     return found
 
 
-__all__ = ["Instance", "Lookup", "instantiate", "needed_before"]
+__all__ = ["Instance", "Lookup", "instantiate"]

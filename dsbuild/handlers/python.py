@@ -63,7 +63,8 @@ class Python:
     def apply(self, records: Records) -> Records:
         """See ``Handler.apply``. Raises ``RecordError`` with the user's file and line."""
         call = self._loaded()
-        typed = {f.name: f for f in records.schema.fields if f.dtype != "json" and not f.name.startswith("@")}
+        fields = records.schema.fields
+        typed = {f.name: f for f in fields if f.dtype not in ("json", "text") and not f.name.startswith("@")}
         rows: list[dict[str, Any]] = []
         origins: list[int] = []
         for i in range(len(records)):
@@ -140,7 +141,7 @@ def _checked(made: dict[str, Any], typed: Mapping[str, Field], row: int) -> dict
         except UnicodeEncodeError:
             raise RecordError(row, f"returned the column {name!r}, which has a lone surrogate") from None
     for name, field in typed.items():
-        if name not in found and field.dtype not in ("text", "bytes"):
+        if name not in found:
             hint = "keep it in the record; { use = 'drop' } takes a column away from all records"
             raise RecordError(row, f"returned no column '{name}', which came in as {field.dtype}", hint=hint)
     return found

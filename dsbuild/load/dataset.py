@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dsbuild.digest import Digest
-from dsbuild.errors import DsbuildError, NotFoundError, RecipeError
+from dsbuild.errors import DsbuildError, LockError, NotFoundError, RecipeError
 from dsbuild.graph import Derivation, parse
 from dsbuild.load.gather import Shape, allocate, fill
 from dsbuild.load.loader import Loader
@@ -56,6 +56,8 @@ class Dataset:
 
     def steps(self, size: int) -> int:
         """Whole batches of ``size`` examples; a last partial batch is dropped."""
+        if size < 1:
+            raise RangeError(f"batches of {size} examples: must be at least 1", kind="out-of-range")
         return len(self) // size
 
     def locate(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
@@ -94,9 +96,9 @@ class Dataset:
         ``segment_ids`` (0 = padding) and ``position_ids``. Raises ``RangeError`` past the end, and where ``world`` does
         not divide ``size``.
         """
-        if size <= 0 or step < 0 or step >= self.steps(size):
+        if not 0 <= step < self.steps(size):
             raise RangeError(
-                f"step {step}: the dataset has {self.steps(max(size, 1))} whole batches of {size}",
+                f"step {step}: the dataset has {self.steps(size)} whole batches of {size}",
                 kind="out-of-range",
                 hint="'until = { epochs = N }' in the mixture makes it longer",
             )
@@ -104,7 +106,7 @@ class Dataset:
             start, stop = positions(step, size, rank, world)
         except ValueError as error:
             raise RangeError(str(error), kind="out-of-range") from None
-        return self._rows(start, stop, np.dtype(dtype), columns)
+        return self._rows(start, stop, self._dtype(dtype), columns)
 
     def loader(
         self, size: int, rank: int = 0, world: int = 1, *, start: int = 0, prefetch: int = 2, **options: Any
@@ -114,6 +116,17 @@ class Dataset:
 
     def __iter__(self) -> Iterator[Batch]:
         return (self.example(i) for i in range(len(self)))
+
+    def _dtype(self, wanted: Any) -> np.dtype[Any]:
+        """``wanted`` as a dtype that holds every token id. Raises ``RangeError``."""
+        try:
+            dtype: np.dtype[Any] = np.dtype(wanted)
+        except TypeError:
+            raise RangeError(f"dtype {wanted!r}: numpy knows no such dtype", kind="out-of-range") from None
+        stored = max(np.dtype(s.records.schema["input_ids"].dtype).itemsize for s in self.sources)
+        if dtype.kind not in "iu" or dtype.itemsize < stored or (dtype.kind == "i" and dtype.itemsize * 8 < 17):
+            raise RangeError(f"dtype {dtype}: does not hold every token id of this dataset", kind="out-of-range")
+        return dtype
 
     def _permutation(self, source: int, epoch: int) -> Permutation:
         assert self.seed is not None
@@ -127,7 +140,7 @@ class Dataset:
         return found
 
     def _rows(self, start: int, stop: int, dtype: np.dtype[Any], columns: Sequence[str] | None) -> Batch:
-        names = self.shape.columns() if columns is None else tuple(columns)
+        names = self.shape.columns() if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         unknown = [n for n in names if n not in self.shape.columns()]
         if unknown:
             raise RangeError(f"columns {unknown}: this dataset gives {list(self.shape.columns())}", kind="out-of-range")
@@ -234,7 +247,14 @@ def resolve_target(store: Store, target: str | Path) -> Digest:
     from dsbuild.recipe import load_recipe, lock_path, read_lock
 
     recipe = load_recipe(Path(text))
-    return instantiate(recipe, read_lock(lock_path(recipe.path)), store.derivation).graph.output
+    lock = read_lock(lock_path(recipe.path))
+    if not lock.covers_recipe(recipe):
+        raise LockError(
+            f"{recipe.path}: names files, patterns, tokens or a tokenizer that its lock does not know",
+            kind="lock-mismatch",
+            hint=f"'dsbuild build {recipe.path} --update' looks at them and accepts them",
+        )
+    return instantiate(recipe, lock, store.derivation).graph.output
 
 
 def _derivation(store: Store, digest: Digest) -> Derivation:

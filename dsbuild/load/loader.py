@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from dsbuild.errors import LockError
 if TYPE_CHECKING:
     from dsbuild.load.dataset import Dataset
 
-_END = object()
+Batch = dict[str, np.ndarray]
 
 
 class Loader:
@@ -37,10 +39,11 @@ class Loader:
         prefetch: int = 2,
         options: Mapping[str, Any],
     ) -> None:
+        dataset.steps(size)  # a size that makes no sense is told here, not in the thread
         self.dataset, self.size, self.rank, self.world, self.prefetch = dataset, size, rank, world, prefetch
         self._options = dict(options)
         self._step = step
-        self._ready: queue.Queue[tuple[int, Any]] | None = None
+        self._ready: queue.Queue[tuple[int, Batch | BaseException]] | None = None
         self._stop = threading.Event()
 
     @property
@@ -48,10 +51,10 @@ class Loader:
         """The step of the next batch."""
         return self._step
 
-    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+    def __iter__(self) -> Iterator[Batch]:
         return self
 
-    def __next__(self) -> dict[str, np.ndarray]:
+    def __next__(self) -> Batch:
         if self._step >= self.dataset.steps(self.size):
             self.close()
             raise StopIteration
@@ -77,10 +80,10 @@ class Loader:
                 kind="lock-mismatch",
                 hint="open the dataset that the state names, or start at a step of your choice with seek()",
             )
-        position = int(state["position"])
-        if position % self.size:
+        position = state.get("position")
+        if not isinstance(position, int) or position < 0 or position % self.size:
             raise LockError(
-                f"position {position} is not a whole number of batches of {self.size}",
+                f"position {position!r} is not a whole number of batches of {self.size}",
                 kind="lock-mismatch",
                 hint="resume with a batch size that divides the position",
             )
@@ -91,34 +94,48 @@ class Loader:
         self._stop.set()
         self._ready = None
 
-    def _make(self, step: int) -> dict[str, np.ndarray]:
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _make(self, step: int) -> Batch:
         return self.dataset.batch(step, self.size, self.rank, self.world, **self._options)
 
-    def _take(self) -> dict[str, np.ndarray]:
+    def _take(self) -> Batch:
         if self._ready is None:
             self._ready, self._stop = queue.Queue(self.prefetch), threading.Event()
-            thread = threading.Thread(target=self._work, args=(self._ready, self._stop, self._step), daemon=True)
-            thread.start()
+            weakref.finalize(self, self._stop.set)  # a loader that is dropped stops its thread
+            make = partial(self.dataset.batch, size=self.size, rank=self.rank, world=self.world, **self._options)
+            steps = range(self._step, self.dataset.steps(self.size))
+            threading.Thread(target=_work, args=(make, steps, self._ready, self._stop), daemon=True).start()
         step, value = self._ready.get()
         assert step == self._step
         if isinstance(value, BaseException):
             self.close()
             raise value
-        found: dict[str, np.ndarray] = value
-        return found
+        return value
 
-    def _work(self, ready: queue.Queue[tuple[int, Any]], stop: threading.Event, step: int) -> None:
-        steps = self.dataset.steps(self.size)
-        while step < steps and not stop.is_set():
-            value: Any
+
+def _work(
+    make: Callable[[int], Batch],
+    steps: range,
+    ready: queue.Queue[tuple[int, Batch | BaseException]],
+    stop: threading.Event,
+) -> None:
+    """The thread: batches, or the error in their place, into the queue, until told to stop. Holds no loader."""
+    for step in steps:
+        value: Batch | BaseException
+        try:
+            value = make(step)
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+            value = error
+        while not stop.is_set():
             try:
-                value = self._make(step)
-            except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-                value = error
-            while not stop.is_set():
-                try:
-                    ready.put((step, value), timeout=0.1)
-                    break
-                except queue.Full:
-                    continue
-            step += 1
+                ready.put((step, value), timeout=0.1)
+                break
+            except queue.Full:
+                continue
+        if stop.is_set():
+            return

@@ -17,6 +17,7 @@ from dsbuild.recipe.lock import (
     LockedSource,
     LockedTokenizer,
     lock_path,
+    source_id,
 )
 from dsbuild.recipe.lockfile import encode_lock, read_lock, write_lock
 from dsbuild.recipe.parse import load_recipe
@@ -62,6 +63,7 @@ __all__ = [
     "merge",
     "read_lock",
     "resolve",
+    "source_id",
     "write_atomically",
     "write_lock",
 ]

@@ -31,6 +31,15 @@ _UNICODE = frozenset(
 )
 """Names whose results depend on the Unicode database of the Python that runs them (blanks are stable since 6.3)."""
 
+_INDEPENDENT = frozenset(
+    {"__future__", "abc", "array", "base64", "binascii", "bisect", "collections", "contextlib", "copy", "dataclasses"}
+    | {"decimal", "enum", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "numbers"}
+    | {"operator", "random", "statistics", "struct", "typing", "zlib"}
+)
+"""Modules of the standard library whose results do not depend on the Unicode database."""
+
+_REPR = re.compile(r"%[ra]|![ra]")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserCode:
@@ -231,12 +240,20 @@ def _plain(name: str) -> str:
 
 
 def _mentions_unicode(tree: ast.Module) -> bool:
+    """Whether results may depend on the Unicode database: what is not known to be independent of it counts."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr in _UNICODE:
             return True
-        if isinstance(node, ast.Name) and node.id in ("unicodedata", "re", "regex"):
+        if isinstance(node, ast.Name) and node.id in ("repr", "ascii", "getattr", "format"):
             return True
-        if isinstance(node, ast.ImportFrom) and node.module in ("unicodedata", "re", "regex"):
+        if isinstance(node, ast.FormattedValue) and node.conversion != -1:
+            return True
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _REPR.search(node.value):
+            return True
+        modules = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            modules = [node.module]
+        if any(m.partition(".")[0] in sys.stdlib_module_names - _INDEPENDENT for m in modules):
             return True
     return False
 

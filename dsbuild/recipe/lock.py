@@ -9,15 +9,25 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from dsbuild.digest import Digest
 from dsbuild.errors import LockError
-from dsbuild.recipe.types import SourceSpec
+from dsbuild.recipe.types import Recipe, SourceSpec
 
 BUILTIN = "builtin:bytes@1"
 """The id of the tokenizer that is no file."""
+
+
+FORMS = (".gz", ".zst", ".tsv")
+"""Suffixes that readers go by: the same bytes mean something else under another one."""
+
+
+def source_id(digest: Digest, name: str) -> str:
+    """What a source derivation says of a file: its content, and its form where the name decides one."""
+    suffixes = PurePosixPath(name.lower()).suffixes[-2:]
+    return f"b3:{digest.hex}" + "".join(s for s in suffixes if s in FORMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +163,15 @@ class Lock:
         if users and "unicode" not in libraries:
             return False
         return all(set(h.reads) <= set(data) and set(h.requires) <= set(libraries) for h in users)
+
+    def covers_recipe(self, recipe: Recipe) -> bool:
+        """Whether the lock speaks of all that ``recipe`` names: tokenizer and its tokens, and every source."""
+        spec = recipe.tokenizer
+        if spec is not None:
+            tokens = {t for t in (spec.eos, spec.bos, spec.pad) if t is not None}
+            if self.tokenizer is None or self.tokenizer.name != spec.file or not tokens <= set(self.tokenizer.tokens):
+                return False
+        return all(self.covers(source) for source in recipe.sources.values())
 
 
 def _by_name(entries: list[NamedEntry], kind: str) -> tuple[NamedEntry, ...]:

@@ -21,6 +21,7 @@ from dsbuild.recipe.lock import (
     LockedLibrary,
     LockedSource,
     LockedTokenizer,
+    source_id,
 )
 from dsbuild.recipe.statcache import StatCache
 from dsbuild.recipe.table import shown
@@ -45,10 +46,10 @@ Probe = Callable[[TokenizerSpec, Path], TokenizerFacts]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """The present: a ``lock`` that describes it, source ``files`` by content, ``data`` files' bytes by name."""
+    """The present: a ``lock`` that describes it, source ``files`` by ``source_id``, ``data`` files' bytes by name."""
 
     lock: Lock
-    files: Mapping[Digest, Found]
+    files: Mapping[str, Found]
     data: Mapping[str, bytes]
 
 
@@ -59,7 +60,7 @@ class _Look:
     recipe: Recipe
     stats: StatCache
     entries: list[Entry] = field(default_factory=list)
-    files: dict[Digest, Found] = field(default_factory=dict)
+    files: dict[str, Found] = field(default_factory=dict)
     data: dict[str, bytes] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
 
@@ -112,7 +113,7 @@ def _look_at_source(look: _Look, source: SourceSpec) -> None:
                 look.take(error, place_of_file(look.recipe, source, source.files.index(file.pattern)))
                 continue
             file = replace(file, stat=status)
-        look.files[digest] = file
+        look.files[source_id(digest, file.name)] = file
         look.entries.append(
             LockedFile(source=name, pattern=file.pattern, name=file.name, id=digest, size=status.st_size)
         )

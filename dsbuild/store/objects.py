@@ -6,6 +6,7 @@ leaves only a directory in ``tmp/`` whose lock has died with its writer.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -209,14 +210,18 @@ def _settle(layout: Layout, disk: Disk, place: str, content: Digest, encoding: D
     """Rename ``place`` into ``objects/``; if a sound one came first, drop ours; a damaged one makes way."""
     home, target = layout.contents(content), layout.encoding(content, encoding)
     _make_contents(layout, disk, content, durable=True)  # a collector may have removed it as empty
-    if os.path.isdir(target):
-        there = sound(layout, content)
-        if there is not None and there.encoding == encoding:
-            disk.remove_tree(place)
-            disk.touch(home)
-        else:
+    while True:
+        if os.path.isdir(target):
+            there = sound(layout, content)
+            if there is not None and there.encoding == encoding:
+                disk.remove_tree(place)
+                disk.touch(home)
+                break
             disk.rename(target, layout.fresh("trash"))
+        try:
             disk.rename(place, target)
-    else:
-        disk.rename(place, target)
+            break
+        except OSError as error:  # another publisher of the same content came between: look again
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
     disk.fsync(home)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-import select
+import selectors
 import struct
 import subprocess
 import sys
@@ -57,10 +57,14 @@ class _Worker:
         assert self.process.stdout is not None
         return self.process.stdout.fileno()
 
-    def stop(self) -> None:
-        with contextlib.suppress(OSError):
-            self.process.kill()
-        self.process.wait()
+    def stop(self, grace: float = 0) -> None:
+        """End the process; one that is ending by itself gets ``grace`` seconds, so that its own status is kept."""
+        try:
+            self.process.wait(grace)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(OSError):
+                self.process.kill()
+            self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -90,7 +94,7 @@ class LocalExecutor:
                 busy = [w for w in workers if w.task is not None]
                 if not busy:
                     return
-                ready, _, _ = select.select([w.output for w in busy], [], [])
+                ready = _readable(busy)
                 for worker in busy:
                     if worker.output in ready:
                         yield from self._receive(worker, workers, again, tried)
@@ -136,7 +140,7 @@ class LocalExecutor:
         data = os.read(worker.output, 1 << 20)
         if not data:
             workers.remove(worker)
-            worker.stop()
+            worker.stop(grace=1)
             count, task = tried[id(worker)], worker.task
             if count < self.tries:
                 again.append((task, count))
@@ -153,6 +157,14 @@ class LocalExecutor:
         worker.buffer.clear()
         task, worker.task = worker.task, None
         yield Done(task=task, value=value, error=error)
+
+
+def _readable(workers: Iterable[_Worker]) -> set[int]:
+    """Descriptors of workers that have something to say, or have ended; waits for one."""
+    with selectors.DefaultSelector() as selector:
+        for worker in workers:
+            selector.register(worker.output, selectors.EVENT_READ)
+        return {key.fd for key, _ in selector.select()}
 
 
 def _start() -> _Worker:

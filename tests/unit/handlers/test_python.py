@@ -163,7 +163,7 @@ def test_typed_columns_keep_their_types(tmp_path: Path) -> None:
     assert made["pair"].values.tolist() == [[4, 6], [8, 10], [12, 14], [16, 18]]
     assert made["score"].values.tolist() == [1.25, 1.5, 1.75, 2.0]
     assert made.row(0)["more"] == [7] and "body" not in made.row(0) and made.row(0)["raw"] == b"x"
-    assert made.schema["body"].dtype == "text" and made.schema["text"].dtype == "json"
+    assert "body" not in made.schema and made.schema["text"].dtype == "json"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,6 @@ def test_typed_columns_keep_their_types(tmp_path: Path) -> None:
         ("record['ids'] = []", "'ids', which is list, but came in as uint16"),
         ("record['pair'] = record['pair'][:1]", "'pair', which is int32 of shape (1,)"),
         ("record['score'] = 'x'", "'score', which is str, but came in as float32"),
-        ("record['body'] = 3", "'body', which is int, but came in as text"),
         ("record['raw'] = 'x'", "'raw', which is str, but came in as bytes"),
         ("del record['ids']", "returned no column 'ids', which came in as uint16"),
     ],
