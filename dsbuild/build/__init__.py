@@ -9,7 +9,7 @@ from dsbuild.build.executors.local import LocalExecutor
 from dsbuild.build.plan import World, contents_of
 from dsbuild.build.recheck import recheck
 from dsbuild.build.run import BuildReport, NodeReport, Observer, build, failure
-from dsbuild.build.session import Session, prepare
+from dsbuild.build.session import Session, check_recipe, prepare, update_lock
 from dsbuild.build.work import Work
 
 __all__ = [
@@ -22,8 +22,10 @@ __all__ = [
     "Work",
     "World",
     "build",
+    "check_recipe",
     "contents_of",
     "failure",
     "prepare",
     "recheck",
+    "update_lock",
 ]

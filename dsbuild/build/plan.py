@@ -67,11 +67,14 @@ class World:
         (first,) = self.derivation(records).references()
         return walk(first)
 
-    def source(self, strand: Strand, schema: Schema) -> Source:
-        """The source of ``strand`` with its files. Raises ``NotFoundError`` for a file that is not here."""
+    def source(self, strand: Strand, schema: Schema, first: int = 0) -> Source:
+        """The source of ``strand`` with its files, numbered from ``first``.
+
+        Raises ``NotFoundError`` for a file that is not here.
+        """
         derivation = self.derivation(strand.base)
         files = []
-        for ordinal, text in enumerate(derivation.inputs):
+        for ordinal, text in enumerate(derivation.inputs, first):
             if text not in self.files:
                 raise NotFoundError(f"no file with content {text} is here", kind="no-such-file")
             files.append(_source_file(ordinal, Digest.parse(text[3:67]), self.files[text]))
@@ -170,10 +173,12 @@ def plan_records(world: World, digest: Digest) -> NodePlan:
     schema = Schema.from_json(derivation.arguments["columns"])
     plan = NodePlan(digest=digest, schema=schema)
     label = world.graph.label(digest)
+    first = 0
     for strand in world.strands(digest):
-        for content, segments, task in _parts(world, digest, strand, schema, label):
+        for content, segments, task in _parts(world, digest, strand, schema, label, first):
             action = chain.action_key(strand.calls, schema, content)
             plan.add(action, segments, _numbered(task, action, len(plan.actions)))
+        first += len(world.derivation(strand.base).inputs)
     return plan
 
 
@@ -182,7 +187,7 @@ def _numbered(task: RecordsTask, action: Digest, number: int) -> RecordsTask:
 
 
 def _parts(
-    world: World, digest: Digest, strand: Strand, schema: Schema, label: str
+    world: World, digest: Digest, strand: Strand, schema: Schema, label: str, first: int
 ) -> Iterator[tuple[Digest, tuple[Segment, ...], RecordsTask]]:
     nothing = Digest(bytes(32))
     if world.derivation(strand.base).kind == "records":
@@ -201,7 +206,7 @@ def _parts(
                 ),
             )
         return
-    source = world.source(strand, schema)
+    source = world.source(strand, schema, first)
     reader = world.derivation(strand.base).builder
     arguments = {k: v for k, v in source.reading.arguments.items() if v is not None}
     if source.reading.skip:

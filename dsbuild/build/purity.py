@@ -29,6 +29,9 @@ _REFUSED = {
     "os.rename": "renamed a file",
     "os.mkdir": "made a directory",
 }
+_SYSTEM = ("/usr/lib", "/usr/share/zoneinfo", "/proc/cpuinfo", "/sys/devices/system/cpu", "/dev/null")
+"""What libraries of Python read by themselves when they are first imported."""
+
 _state = threading.local()
 
 
@@ -62,15 +65,22 @@ def _install() -> None:
                 _state.active = True
             if any(c in mode for c in "wax+") or flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 _refuse(f"opened {path} for writing")
-            if not path.startswith((*roots, "/dev/", "/proc/", "/usr/", "/etc/")):
+            if not path.startswith((*roots, *_SYSTEM)):
                 _refuse(f"read {path}, which it does not declare")
+        if event in ("os.listdir", "os.scandir") and not _inside(arguments[0], roots):
+            _refuse("listed a directory")
 
     sys.addaudithook(hook)
+
+
+def _inside(path: object, roots: tuple[str, ...]) -> bool:
+    return isinstance(path, str) and (path + os.sep).startswith(roots)
 
 
 def _refuse(what: str) -> None:
     raise BuildError(
         f"user Python {what}",
         kind="impure",
-        hint='what a handler reads must be declared: reads = ["file"]; a build must give the same bytes everywhere',
+        hint="a handler is a function of its record alone; what it needs to read is declared: "
+        'reads = ["file"] gives it the bytes as the argument "reads"',
     )

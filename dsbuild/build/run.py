@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dsbuild.build.cuts import encode_table
+from dsbuild.build.examples import check_examples
 from dsbuild.build.plan import NodePlan, World, bases, contents_of, plan_records, plan_split
 from dsbuild.build.tasks import CutDone, CutTask, PartDone, RecordsTask, SelectTask
 from dsbuild.digest import Digest
-from dsbuild.errors import BuildError, Diagnostic, DsbuildError, StorageError
+from dsbuild.errors import BuildError, CorruptError, Diagnostic, DsbuildError, StorageError
 from dsbuild.graph.derivation import Graph
 from dsbuild.interfaces import Done, Executor, Skip
 from dsbuild.recipe import Found
@@ -105,6 +106,8 @@ def build(
         run = _Run(world=world, executor=executor, work=work, observer=observer or Observer(), fail_fast=fail_fast)
         run.all(todo, report)
         if not report.errors:
+            report.errors += check_examples(world)
+        if not report.errors:
             if root is not None:
                 store.roots.add(root, graph.output)  # while the lease still protects what it names
             for digest in todo:
@@ -134,7 +137,7 @@ class _Run:
     def level(self, ready: list[Digest], report: BuildReport) -> None:
         """Nodes that wait for nothing: cut their files, plan them, run what is missing, publish their manifests."""
         store = self.world.store
-        whole = {d: m for d in ready if (m := store.manifest(d)) is not None and _is_whole(store, m)}
+        whole = {d: m for d in ready if (m := _manifest(store, d)) is not None and _is_whole(store, m)}
         stale = [d for d in ready if d not in whole]
         failed = self.cut(stale, report)
         plans = {d: _plan(self.world, d) for d in stale if d not in failed}
@@ -226,6 +229,14 @@ def _plan(world: World, digest: Digest) -> NodePlan:
     return plan_split(world, digest) if world.derivation(digest).kind == "split" else plan_records(world, digest)
 
 
+def _manifest(store: Store, digest: Digest) -> Manifest | None:
+    """The manifest of a node; a damaged one is none, and is made again."""
+    try:
+        return store.manifest(digest)
+    except CorruptError:
+        return None
+
+
 def _is_whole(store: Store, manifest: Manifest) -> bool:
     return all(store.has_object(c) for c in set(contents_of(manifest)))
 
@@ -246,7 +257,7 @@ def _dry(world: World, todo: list[Digest], report: BuildReport) -> None:
     for digest in todo:
         node = _report(world, digest)
         report.nodes.append(node)
-        manifest = world.store.manifest(digest)
+        manifest = _manifest(world.store, digest)
         if manifest is not None and _is_whole(world.store, manifest):
             _count(node, manifest, len(manifest.records))
             finished.add(digest)
@@ -268,6 +279,6 @@ def failure(report: BuildReport) -> DsbuildError | None:
     """The error of a build that is not whole: all mistakes of its parts; its class is that of the gravest one."""
     if not report.errors:
         return None
-    found: list[Diagnostic] = [d for e in report.errors for d in e.diagnostics]
+    found: list[Diagnostic] = list(dict.fromkeys(d for e in report.errors for d in e.diagnostics))
     gravest = next((e for e in report.errors if not isinstance(e, BuildError)), report.errors[0])
     return type(gravest)(diagnostics=sorted(found, key=lambda d: d.kind != gravest.kind))

@@ -16,8 +16,8 @@ from pathlib import Path
 from dsbuild import registry
 from dsbuild.build.work import Work
 from dsbuild.digest import Digest
-from dsbuild.errors import Diagnostic, DsbuildError, LockError, MachineError, Where
-from dsbuild.graph import Instance, instantiate
+from dsbuild.errors import Diagnostic, DsbuildError, LockError, MachineError, RecipeError, Where
+from dsbuild.graph import Instance, check_handlers, instantiate
 from dsbuild.recipe import (
     Found,
     Lock,
@@ -25,11 +25,11 @@ from dsbuild.recipe import (
     StatCache,
     TokenizerFacts,
     compare,
-    load_recipe,
     lock_error,
     lock_path,
     merge,
     read_lock,
+    read_recipe,
     resolve,
     write_lock,
 )
@@ -86,7 +86,7 @@ def prepare(
     the recipe, its Python and the lock is read. ``write`` False: a new lock stays in memory. Raises ``RecipeError``
     with all mistakes, ``LockError`` with all differences.
     """
-    recipe = load_recipe(path)
+    recipe = check_recipe(path)
     at = lock_path(recipe.path)
     old = read_lock(at) if at.exists() else None
     if old is None and locked:
@@ -95,8 +95,12 @@ def prepare(
     if old is not None and not touch and update is None and old.covers_recipe(recipe):
         return Session(recipe=recipe, lock=old, instance=instantiate(recipe, old, lookup))
     stats = StatCache(None if store is None else store.cache_directory())
-    world = resolve(recipe, probe, stats, libraries(recipe), old)
-    stats.save()
+    try:
+        world = resolve(recipe, probe, stats, libraries(recipe), old)
+    except RecipeError as error:
+        raise _all_mistakes(recipe, error) from None
+    finally:
+        stats.save()
     lock, notes = _settle(recipe, old, world.lock, update)
     # before the lock is written: a wrong recipe leaves no file behind. The world is as locked but for names and
     # patterns, which no hash sees, so it stands for the lock here
@@ -105,6 +109,27 @@ def prepare(
         write_lock(at, lock)
         notes.append(f"{'wrote' if old is None else 'updated'} {at}")
     return Session(recipe=recipe, lock=lock, instance=instance, files=world.files, data=world.data, notes=tuple(notes))
+
+
+def check_recipe(path: Path) -> Recipe:
+    """The recipe at ``path``. Raises ``RecipeError`` with its mistakes and those of the files and handlers it names."""
+    recipe, mistakes = read_recipe(path)
+    if mistakes is not None:
+        raise _all_mistakes(recipe, mistakes)
+    return recipe
+
+
+def _all_mistakes(recipe: Recipe, found: RecipeError) -> RecipeError:
+    """``found`` with the mistakes that a look at files, tokenizer and handlers shows too, each once."""
+    diagnostics = list(found.diagnostics)
+    try:
+        resolve(recipe, probe, StatCache(None), {}, None)
+    except DsbuildError as error:
+        diagnostics += error.diagnostics
+    except (LookupError, ValueError, TypeError, OSError):
+        pass  # what is half read may not be looked at further
+    diagnostics += check_handlers(recipe)
+    return RecipeError(diagnostics=dict.fromkeys(diagnostics))
 
 
 def _settle(recipe: Recipe, old: Lock | None, new: Lock, update: tuple[str, ...] | None) -> tuple[Lock, list[str]]:
@@ -135,6 +160,23 @@ def _settle(recipe: Recipe, old: Lock | None, new: Lock, update: tuple[str, ...]
     if wrong:
         raise lock_error(recipe, wrong)
     return accepted, [f"{c.old_name} is {c.name} now, with the same content" for c in changes if c.old_name]
+
+
+def update_lock(path: Path, names: tuple[str, ...], store: Store | None = None) -> tuple[Path, tuple[str, ...]]:
+    """Accept the changes of ``names`` alone (all if empty): (the lock, what still differs, for people).
+
+    Raises ``NotFoundError`` without a lock, and as ``prepare``.
+    """
+    recipe = check_recipe(path)
+    at = lock_path(recipe.path)
+    old = read_lock(at)
+    stats = StatCache(None if store is None else store.cache_directory())
+    new = resolve(recipe, probe, stats, libraries(recipe), old).lock
+    stats.save()
+    accepted = merge(old, new, names)
+    write_lock(at, accepted)
+    left = [c for c in compare(accepted, new) if c.kind != "moved"]
+    return at, tuple(d.message for d in lock_error(recipe, left).diagnostics) if left else ()
 
 
 def _with_classes(world: Lock, lock: Lock) -> Lock:

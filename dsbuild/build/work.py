@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -176,7 +177,9 @@ class Work:
                 origin = np.asarray(block[RECORD].values) + (number << SEGMENT_BITS)
                 yield block.replace({RECORD: (Field(name=RECORD, dtype="int64"), Column(values=origin))})
             for skip in skipped or ():
-                skips.add(skip)
+                skips.add(
+                    replace(skip, record=segment.cut.first + skip.record, place=f"{segment.file.name}: {skip.place}")
+                )
 
     def _stage(self, call: Call) -> chain.Stage:
         """A handler of ``call``; made afresh for each part if it is user Python, whose modules may keep state."""
@@ -274,7 +277,8 @@ class _Skips:
         origin = int(records[RECORD].values[error.row])
         segment = task.segments[origin >> SEGMENT_BITS]
         number = segment.cut.first + (origin & ((1 << SEGMENT_BITS) - 1))
-        self.add(Skip(record=number, place=str(located.diagnostics[0].where), reason=error.message))
+        place = _locate(task, segment, origin & ((1 << SEGMENT_BITS) - 1))
+        self.add(Skip(record=number, place=f"{segment.file.name}: {place}", reason=error.message))
         return True
 
 
@@ -286,8 +290,10 @@ def _located(records: Records, error: RecordError, task: RecordsTask, _stage: st
         origin = int(records[RECORD].values[error.row])
         segment = task.segments[origin >> SEGMENT_BITS]
         number = origin & ((1 << SEGMENT_BITS) - 1)
-        place = f"{segment.file.name}, record {segment.cut.first + number}"
-        where = Where(path=f"{segment.file.path}: {_locate(task, segment, number)}")
+        found = _locate(task, segment, number)
+        line = re.fullmatch(r"line (\d+)", found)
+        where = Where(path=str(segment.file.path), line=int(line[1])) if line else Where(path=str(segment.file.path))
+        place = f"{segment.file.name}, {found}"
     hint = error.hint
     if hint is None and task.reading is not None and not task.reading.skip:
         hint = 'mend the record, or set on_error = "skip" on the source to leave such records out and list them'
@@ -318,7 +324,7 @@ def _check_unchanged(file: SourceFile) -> None:
             f"{file.name}: changed while it was being built ({file.signature[0]} bytes before, {now[0]} now)",
             kind="source-changed",
             where=Where(path=str(file.path)),
-            hint="build again when nothing writes to it; nothing of it was published",
+            hint="build again when nothing writes to it; what was read of it since then was not published",
         )
 
 

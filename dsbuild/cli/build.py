@@ -61,10 +61,10 @@ def command(
     Parts that are in the store already are not built again, whichever recipe or run made them. A missing lock is made;
     an existing one never changes unless --update says so.
     """
+    from dsbuild.build import check_recipe
     from dsbuild.cli.stores import open_store, store_to_plan_in
-    from dsbuild.recipe import load_recipe
 
-    load_recipe(recipe)  # its mistakes come before any store is made
+    check_recipe(recipe)  # its mistakes come before any store is made
     if dry_run:
         with store_to_plan_in(recipe.parent, store) as planned:
             _plan(recipe, planned, update_names(update), locked, as_json)

@@ -56,7 +56,8 @@ def percent(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         raise click.BadParameter(f"{text!r} is no share: give 5% or 0.05") from None
     if not 0 < found <= 1:
-        raise click.BadParameter(f"{text} is not above 0% and at most 100%")
+        meant = f"; did you mean {text}%?" if not text.endswith("%") and found <= 100 else ""
+        raise click.BadParameter(f"{text} is not above 0% and at most 100%{meant}")
     return found
 
 

@@ -1,6 +1,7 @@
 """graph: a recipe and its lock become derivations; a pure function of both."""
 
+from dsbuild.graph.chain import check_handlers
 from dsbuild.graph.derivation import Derivation, Graph, parse
 from dsbuild.graph.instantiate import Instance, instantiate
 
-__all__ = ["Derivation", "Graph", "Instance", "instantiate", "parse"]
+__all__ = ["Derivation", "Graph", "Instance", "check_handlers", "instantiate", "parse"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dsbuild import registry
+from dsbuild.digest import Digest
 from dsbuild.errors import Diagnostic, DsbuildError, Where
 from dsbuild.graph.derivation import ON_ERROR, Derivation
 from dsbuild.interfaces import Effect, Facts, Handler, Resources
@@ -71,6 +72,16 @@ def link_chain(
         if link is not None:
             links.append(link)
     return tuple(links)
+
+
+def check_handlers(recipe: Recipe) -> list[Diagnostic]:
+    """The mistakes in handlers that show without a lock: names, arguments, Python."""
+    mistakes = Mistakes()
+    known = Facts(seed=0, tokenizer=Digest(bytes(32)), vocabulary=1, eos=0, bos=0)
+    data = {name: "" for s in recipe.sources.values() for h in s.handlers for name in h.reads}
+    for source in recipe.sources.values():
+        link_chain(recipe, source.name, source.handlers, known, data, mistakes)
+    return mistakes.found
 
 
 def _link(

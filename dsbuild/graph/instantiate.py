@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,7 @@ from dsbuild.graph.flow import ALL, Columns, needed_first, union
 from dsbuild.interfaces import CutRule, Facts
 from dsbuild.order import deal, permute, split, weights
 from dsbuild.recipe.code import UserCode
-from dsbuild.recipe.lock import Lock, source_id
+from dsbuild.recipe.lock import Lock, LockedFile, source_id
 from dsbuild.recipe.types import MixtureSpec, Recipe, SourceSpec
 from dsbuild.schema import FIELDS, Field, Schema
 
@@ -157,17 +157,33 @@ def _flow(state: _State, spec: SourceSpec) -> _Flow:
 
 def _columns_in(state: _State, spec: SourceSpec) -> Columns:
     if not spec.inputs:
-        reader = registry.reader_for(spec.files[0], spec.format)
-        return (
-            Columns(typed={"text": Field(name="text", dtype="text")}, open=False)
-            if reader.name == "text"
-            else Columns()
-        )
+        formats = _formats(state, spec)
+        text = Columns(typed={"text": Field(name="text", dtype="text")}, open=False)
+        return text if formats == {"text"} else Columns()
     known = [_columns_of_input(state, spec, name) for name in spec.inputs]
     first = known[0]
     typed = {n: f for n, f in first.typed.items() if all(k.typed.get(n) == f for k in known)}
     untyped = frozenset().union(*({*k.untyped, *k.typed} for k in known)) - set(typed)
     return Columns(typed=typed, untyped=untyped, open=any(k.open for k in known))
+
+
+def _formats(state: _State, spec: SourceSpec) -> set[str]:
+    """The readers of a source's files, with ``read = {…}`` held against each; mistakes are remembered."""
+    where = state.recipe.where("source", spec.name, "format" if spec.format else "files")
+    formats: dict[str, None] = {}
+    try:
+        for file in state.lock.files(spec.name, spec.files) if not spec.format else ():
+            formats.setdefault(registry.format_of(file.name))
+        for served in (spec.format,) if spec.format else tuple(formats):
+            reader = registry.reader(served)
+            formats.setdefault(served)
+            _, problems = registry.check_arguments(reader.arguments, spec.read)
+            for name, message, hint in problems:
+                place = state.recipe.where("source", spec.name, "read", *([name] if name else []))
+                state.mistakes.add(f"source.{spec.name}.read: {served}: {message}", "bad-value", place, hint)
+    except registry.UnknownPlugin as error:
+        state.mistakes.add(f"source.{spec.name}: {error}", "unknown-reader", where, error.hint)
+    return set(formats)
 
 
 def _columns_of_input(state: _State, spec: SourceSpec, name: str) -> Columns:
@@ -232,8 +248,8 @@ def _derive(state: _State, flow: _Flow) -> None:
     """Derivations of a source: its base, its chain, and its records where they are stored."""
     spec = flow.spec
     bases = _bases(state, flow)
-    at = bases[0].hex
-    if len(bases) > 1:
+    at = bases[0].hex if bases else ""
+    if len(bases) != 1:
         joined = Derivation(kind="concatenation", builder="concatenation@1", inputs=[b.hex for b in bases])
         at = state.add(joined, f"source.{spec.name}").hex
     for link in flow.links:
@@ -248,7 +264,7 @@ def _bases(state: _State, flow: _Flow) -> list[Digest]:
     """What the chain starts from: files, stored records, or the open end of a chain that only this source uses."""
     spec = flow.spec
     if spec.files:
-        return [_source(state, spec)]
+        return _sources(state, spec)
     found = []
     for name in spec.inputs:
         if name.startswith("drv:"):
@@ -261,8 +277,19 @@ def _bases(state: _State, flow: _Flow) -> list[Digest]:
     return found
 
 
-def _source(state: _State, spec: SourceSpec) -> Digest:
-    reader = registry.reader_for(spec.files[0], spec.format)
+def _sources(state: _State, spec: SourceSpec) -> list[Digest]:
+    """The derivations of a source's files, in order: one for each run of files that one reader serves."""
+    runs: list[tuple[str, list[LockedFile]]] = []
+    for file in state.lock.files(spec.name, spec.files):
+        served = spec.format or registry.format_of(file.name)
+        if not runs or runs[-1][0] != served:
+            runs.append((served, []))
+        runs[-1][1].append(file)
+    return [_source(state, spec, served, files) for served, files in runs]
+
+
+def _source(state: _State, spec: SourceSpec, format: str, files: Sequence[LockedFile]) -> Digest:
+    reader = registry.reader(format)
     checked, _ = registry.check_arguments(reader.arguments, spec.read)
     defaults = {a.name: a.default for a in reader.arguments}
     rule = CutRule(part_bytes=spec.part_bytes)
@@ -272,7 +299,6 @@ def _source(state: _State, spec: SourceSpec) -> Digest:
         arguments["read"] = read
     if spec.on_error != "error":
         arguments["on_error"] = spec.on_error
-    files = state.lock.files(spec.name, spec.files)
     derivation = Derivation(
         kind="source",
         builder=f"{reader.name}@{reader.version}",

@@ -20,7 +20,7 @@ from dsbuild.recipe.lock import (
     source_id,
 )
 from dsbuild.recipe.lockfile import encode_lock, read_lock, write_lock
-from dsbuild.recipe.parse import load_recipe
+from dsbuild.recipe.parse import load_recipe, read_recipe
 from dsbuild.recipe.statcache import StatCache
 from dsbuild.recipe.types import (
     ExamplesSpec,
@@ -62,6 +62,7 @@ __all__ = [
     "lock_path",
     "merge",
     "read_lock",
+    "read_recipe",
     "resolve",
     "source_id",
     "write_atomically",

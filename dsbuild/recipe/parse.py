@@ -6,6 +6,7 @@ import datetime
 import re
 from pathlib import Path
 
+from dsbuild.errors import RecipeError
 from dsbuild.recipe.links import check_links
 from dsbuild.recipe.nodes import ELSEWHERE, examples_spec, mixture_spec, tokenizer_spec
 from dsbuild.recipe.source import check_node_name, source_spec
@@ -27,6 +28,14 @@ def load_recipe(path: Path) -> Recipe:
 
     Raises ``RecipeError`` with all mistakes, each with its place, and ``NotFoundError`` where there is no such file.
     """
+    recipe, mistakes = read_recipe(path)
+    if mistakes is not None:
+        raise mistakes
+    return recipe
+
+
+def read_recipe(path: Path) -> tuple[Recipe, RecipeError | None]:
+    """As ``load_recipe``, but mistakes are returned beside what could be read, so that more can be looked for."""
     tree = read_tree(path)
     report = Report(path=path, places=tree.places)
     top = Table(report=report, path=(), values=tree.values)
@@ -62,8 +71,11 @@ def load_recipe(path: Path) -> Recipe:
     )
     if sources:
         check_links(report, sources, mixtures)
-    report.raise_found()
-    return recipe
+    try:
+        report.raise_found()
+    except RecipeError as mistakes:
+        return recipe, mistakes
+    return recipe, None
 
 
 def _check_language(top: Table) -> None:

@@ -4,6 +4,7 @@ from dsbuild.registry.arguments import Problem, check_arguments
 from dsbuild.registry.names import (
     PYTHON,
     UnknownPlugin,
+    format_of,
     handler,
     handler_names,
     load_tokenizer,
@@ -18,6 +19,7 @@ __all__ = [
     "Problem",
     "UnknownPlugin",
     "check_arguments",
+    "format_of",
     "handler",
     "handler_names",
     "load_tokenizer",

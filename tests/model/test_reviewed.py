@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from itertools import pairwise
 from typing import Any
 
@@ -143,27 +144,86 @@ def test_order_of_copies_does_not_matter(project: Any, columns: str) -> None:
 
 
 def test_the_form_of_a_file_is_in_the_hash(project: Any) -> None:
-    text = "a,b\tc\n1,2\t3\n"
+    """The same bytes as .csv and as .tsv are not the same records."""
+    project.write("h.py", "def f(r):\n    return {'text': '|'.join(map(str, r.values()))}\n")
     found = {}
     for name in ("x.csv", "x.tsv"):
-        project.write(name, text)
-        recipe = f'[source.a]\nfiles = "{name}"\nhandlers = [{{ use = "h.py:f" }}, {{ use = "tokenize" }}]\n'
-        project.write("h.py", "def f(r):\n    return {'text': '|'.join(map(str, r.values()))}\n")
+        project.write(name, "1,2\t3\n4,5\t6\n")
+        recipe = f'[source.a]\nfiles = "{name}"\nread = {{ header = false }}\n'
+        recipe += 'handlers = [{ use = "h.py:f" }, { use = "tokenize" }]\n'
         project.write("recipe.toml", HEAD + recipe + "[mixture.train]\nweights = { a = 1 }\n" + TAIL)
-        try:
-            found[name] = (project.build(update=()).output, texts(project, "a"))
-        except DsbuildError as error:
-            found[name] = (project.prepare(update=()).digest, error.kind)
+        found[name] = (project.build(update=()).output, texts(project, "a"))
     assert found["x.csv"][0] != found["x.tsv"][0]
-    assert found["x.csv"][1] != found["x.tsv"][1]
+    assert (found["x.csv"][1][0], found["x.tsv"][1][0]) == ("1|2\t3", "1,2|3")
+
+
+def test_one_source_of_many_formats(project: Any) -> None:
+    """A directory of files that several readers serve, in the order of their names, dealt to readers too."""
+    for n, name in enumerate(["a.jsonl", "b.txt", "c.jsonl.gz", "d.csv"]):
+        text = {"a": '{"text": "aa"}\n', "b": "bb", "c": '{"text": "cc"}\n', "d": "text\ndd\n"}[name[0]]
+        data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+        project.write(f"data/{name}", data)
+        assert n < 4
+    for order in ("", "order = { interleave = 2 }\n"):
+        recipe = f'[source.a]\nfiles = "data"\n{order}handlers = [{{ use = "tokenize" }}]\n'
+        project.write("recipe.toml", HEAD + recipe + "[mixture.train]\nweights = { a = 1 }\n" + TAIL)
+        project.build()
+        assert texts(project, "a") == ["aa", "bb", "cc", "dd"]
+        assert len(project.open()) >= 1
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ('files = "data/x.bin"', "unknown-reader"),
+        ('files = "data/x.txt"\nformat = "jsonlx"', "unknown-reader"),
+        ('files = "data/x.txt"\nread = { recrd = "line" }', "bad-value"),
+        ('files = "data/x.txt"\nread = { record = "lin" }', "bad-value"),
+    ],
+)
+def test_readers_are_checked_with_the_recipe(project: Any, source: str, kind: str) -> None:
+    for name in ("data/x.bin", "data/x.txt"):
+        project.write(name, "text")
+    recipe = f'[source.a]\n{source}\nhandlers = [{{ use = "tokenize" }}]\n[mixture.train]\nweights = {{ a = 1 }}\n'
+    project.write("recipe.toml", HEAD + recipe + TAIL)
+    with pytest.raises(RecipeError) as caught:
+        project.prepare()
+    assert caught.value.kind == kind
+    assert caught.value.diagnostics[0].where.line
+
+
+def test_updating_one_name_accepts_that_one(project: Any) -> None:
+    from dsbuild.build import update_lock
+
+    recipe = ""
+    for name in "ab":
+        project.jsonl(f"{name}.jsonl", [{"text": name * 9}])
+        recipe += f'[source.{name}]\nfiles = "{name}.jsonl"\nhandlers = [{{ use = "tokenize" }}]\n'
+    project.write("recipe.toml", HEAD + recipe + "[mixture.train]\nweights = { a = 1, b = 1 }\n" + TAIL)
+    project.build()
+    for name in "ab":
+        project.jsonl(f"{name}.jsonl", [{"text": name * 12}])
+    _, left = update_lock(project.recipe, ("a",))
+    assert len(left) == 1
+    assert "b.jsonl" in left[0]
+    with pytest.raises(LockError, match=r"b\.jsonl"):
+        project.build()
+    assert update_lock(project.recipe, ("b",))[1] == ()
+    assert project.build().built == 2
+
+
+def test_an_empty_source_is_told_by_the_build(project: Any) -> None:
+    project.write("x.jsonl", "")
+    recipe = '[source.a]\nfiles = "x.jsonl"\nhandlers = [{ use = "tokenize" }]\n[mixture.train]\nweights = { a = 1 }\n'
+    project.write("recipe.toml", HEAD + recipe + TAIL)
+    with pytest.raises(BuildError, match=r"source\.a gives no example"):
+        project.build()
 
 
 def test_a_failure_is_told_even_if_a_split_waits_for_it(project: Any) -> None:
     project.jsonl("x.jsonl", [{"text": 3}])
     project.jsonl("y.jsonl", [{"text": "fine"}])
-    source = (
-        '[source.{0}]\nfiles = {1}\npart_bytes = 4096\nsplit = {{ train = 1.0 }}\nhandlers = [{{ use = "tokenize" }}]\n'
-    )
+    source = '[source.{0}]\nfiles = {1}\npart_bytes = 4096\nsplit = {{ train = 0.5, rest = 0.5 }}\nhandlers = [{{ use = "tokenize" }}]\n'
     project.write(
         "recipe.toml",
         HEAD

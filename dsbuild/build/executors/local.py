@@ -11,9 +11,11 @@ import contextlib
 import os
 import pickle
 import selectors
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -23,7 +25,7 @@ from dsbuild.errors import BuildError
 from dsbuild.interfaces import Done
 
 _HEAD = struct.Struct("<Q")
-_KEPT_VARIABLES = ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "DSBUILD_FAULT")
+_KEPT_VARIABLES = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "PYTHONPATH", "DSBUILD_FAULT")
 
 
 def worker_environment(environ: dict[str, str]) -> dict[str, str]:
@@ -88,9 +90,10 @@ class LocalExecutor:
         tried: dict[int, int] = {}
         workers: list[_Worker] = []
         start = pickle.dumps(work)
+        scratch = tempfile.mkdtemp(prefix="dsbuild-workers-")  # their home and directory: nothing of the user's
         try:
             while True:
-                self._feed(source, again, tried, workers, start)
+                self._feed(source, again, tried, workers, start, scratch)
                 busy = [w for w in workers if w.task is not None]
                 if not busy:
                     return
@@ -101,6 +104,7 @@ class LocalExecutor:
         finally:
             for worker in workers:
                 worker.stop()
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _feed(
         self,
@@ -109,6 +113,7 @@ class LocalExecutor:
         tried: dict[int, int],
         workers: list[_Worker],
         start: bytes,
+        scratch: str,
     ) -> None:
         """Give every idle worker a task; start another worker while tasks and ``jobs`` allow."""
         while True:
@@ -122,7 +127,7 @@ class LocalExecutor:
             if task is None:
                 return
             if idle is None:
-                idle = _start()
+                idle = _start(scratch)
                 workers.append(idle)
                 self._try_send(idle, start)
             tried[id(idle)] = count + 1
@@ -167,12 +172,13 @@ def _readable(workers: Iterable[_Worker]) -> set[int]:
         return {key.fd for key, _ in selector.select()}
 
 
-def _start() -> _Worker:
+def _start(scratch: str) -> _Worker:
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", "from dsbuild.build.executors.local import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=worker_environment(dict(os.environ)),
+        env=worker_environment(dict(os.environ)) | {"HOME": scratch},
+        cwd=scratch,
         start_new_session=True,  # a Ctrl-C reaches the driver alone, which then stops its workers
     )
     return _Worker(process=process)

@@ -140,9 +140,7 @@ def test_document_mask(project: Any) -> None:
 
 def test_one_record_one_example(project: Any) -> None:
     with pytest.raises(DsbuildError, match="above length"):
-        dataset = fill(project, examples='pack = "none"\nshuffle = "none"')
-        for step in range(dataset.steps(1)):
-            dataset.batch(step, 1)
+        fill(project, examples='pack = "none"\nshuffle = "none"')
     dataset = fill(project, examples='pack = "none"\noverlong = "cut"\nshuffle = "none"')
     rows = [[r for part in documents(dataset, n) for r in part] for n in range(2)]
     assert [s.length for s in dataset.sources] == [len(r) for r in rows]

@@ -121,7 +121,7 @@ def test_the_world_as_it_is(place: Place) -> None:
     assert lock.data() == {"words.txt": f"b3:{b3('the' + chr(10))}"}
     assert lock.libraries() == LIBRARIES
     assert found.data == {"words.txt": b"the\n"}
-    file = found.files[Digest.parse(b3("z"))]
+    file = found.files["b3:" + b3("z")]
     status = (place.root / "b/z.jsonl").stat()
     assert (file.name, file.path) == ("b/z.jsonl", str(place.root / "b/z.jsonl"))
     assert file.signature == (1, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
