@@ -70,7 +70,13 @@ def errors() -> str:
         doc = (cls.__doc__ or "").split("\n")[0]
         meaning = "a bug of dsbuild, with a traceback" if cls.exit_code == 70 else doc
         lines.append(f"| {cls.exit_code} | {cls.title} | {meaning} |")
-    lines += ["", "| kind | meaning |", "|---|---|"]
+    lines += [
+        "",
+        "The class of an error, and so its exit code, says what to do; a kind says what it is about, in any class.",
+        "",
+        "| kind | meaning |",
+        "|---|---|",
+    ]
     lines += [f"| `{kind}` | {meaning} |" for kind, meaning in sorted(KINDS.items())]
     return "\n".join(lines) + "\n"
 

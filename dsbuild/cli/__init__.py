@@ -68,10 +68,12 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except click.exceptions.Abort:
-        code = _stopped()
-    except KeyboardInterrupt:
-        code = _stopped()
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        from dsbuild.cli.output import report_error
+        from dsbuild.errors import StoppedError
+
+        stopped = StoppedError("stopped", kind="interrupted", hint="what was published stays; build again to go on")
+        code = report_error(stopped, as_json="--json" in (arguments or sys.argv))
     except BrokenPipeError:
         # the reader of our output went away (dsbuild list | head): not an error of ours
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -81,8 +83,3 @@ def main(arguments: list[str] | None = None) -> None:
 
         code = report_error(error, as_json="--json" in (arguments or sys.argv))
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _stopped() -> int:
-    click.echo("stopped; what was published stays, and the next build goes on from there", err=True)
-    return 130

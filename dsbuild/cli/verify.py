@@ -31,10 +31,16 @@ def command(hashes: tuple[str, ...], store: str | None, quick: bool, sample: str
             }
         )
     if report.damage:
-        hint = "delete the damaged object and build again: the part is made anew with the same digest"
+        hint = (
+            f"remove what is damaged below {opened.root} (an object as a whole) and build again: it is made anew, equal"
+        )
         raise CorruptError(
             diagnostics=[
-                Diagnostic(message=f"{d.name}: {d.path}: {d.message}", kind="corrupt", hint=hint if i == 0 else None)
+                Diagnostic(
+                    message=f"{d.name}: {d.message}" if d.path in d.message else f"{d.name}: {d.path}: {d.message}",
+                    kind="corrupt",
+                    hint=hint if i == 0 else None,
+                )
                 for i, d in enumerate(report.damage)
             ]
         )

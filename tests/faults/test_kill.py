@@ -110,5 +110,5 @@ def test_ctrl_c_is_clean(project: Any) -> None:
     if process.returncode != 0:  # it may have been done already
         assert process.returncode == 130
         assert b"Traceback" not in err
-        assert b"published stays" in err
+        assert b"was published stays" in err
     assert project.build().output
