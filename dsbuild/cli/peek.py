@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,20 +21,22 @@ def command(target: str, store: str | None, split: str, step: int, size: int, as
     """Show the examples of one step of TARGET (a hash, a unique prefix of one, or a recipe), decoded to text."""
     from dsbuild.cli.decode import decoder_of
     from dsbuild.load import open_dataset
+    from dsbuild.load.dataset import is_recipe, recipe_graph
 
     dataset = open_dataset(target, split=split, store=store)
     decode = decoder_of(dataset)
+    labels = recipe_graph(dataset.store, Path(target)).labels if is_recipe(target) else {}
     batch = dataset.batch(step, size)
     sources, indices = dataset.locate(step * size, (step + 1) * size)
     rows: list[dict[str, Any]] = []
     for row in range(size):
-        ids = batch["input_ids"][row]
+        ids, source = batch["input_ids"][row], dataset.sources[int(sources[row])].digest
         used = int((batch["labels"][row] != -100).sum())
         kept = ids[: _length(batch, row)]
         rows.append(
             {
                 "example": step * size + row,
-                "source": dataset.sources[int(sources[row])].digest.short,
+                "source": labels.get(source, source.short),
                 "index": int(indices[row]),
                 "targets": used,
                 "text": None if decode is None else decode(kept.tolist()),

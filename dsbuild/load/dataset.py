@@ -11,7 +11,7 @@ import numpy as np
 
 from dsbuild.digest import Digest
 from dsbuild.errors import DsbuildError, LockError, NotFoundError, RecipeError
-from dsbuild.graph import Derivation, parse
+from dsbuild.graph import Derivation, Graph, parse
 from dsbuild.load.gather import Shape, allocate, fill
 from dsbuild.load.loader import Loader
 from dsbuild.load.source import Source, open_source
@@ -34,7 +34,7 @@ class RangeError(DsbuildError, IndexError):
     title = "not found"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Dataset:
     """The examples of one mixture of a recipe, in the order that the recipe's hash fixes.
 
@@ -49,6 +49,9 @@ class Dataset:
     mixture: Mixture
     seed: int | None
     permutations: dict[tuple[int, int], Permutation] = field(default_factory=dict, compare=False, repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.digest.short} {self.split}: {len(self):,} examples of {self.shape.length} tokens>"
 
     def __len__(self) -> int:
         assert self.mixture.length is not None
@@ -73,6 +76,13 @@ class Dataset:
                     indices[at] = self._permutation(number, int(epoch))(indices[at])
             found[mine] = indices
         return sources, found
+
+    def share(self, step: int, size: int, rank: int, world: int) -> tuple[int, int]:
+        """[start, stop) of the stream that is ``rank``'s of step ``step``. Raises ``RangeError``."""
+        try:
+            return positions(step, size, rank, world)
+        except ValueError as error:
+            raise RangeError(str(error), kind="out-of-range") from None
 
     def example(self, index: int) -> Batch:
         """Example ``index`` of the stream, 0 <= index < len: a dict of arrays [L]."""
@@ -102,10 +112,7 @@ class Dataset:
                 kind="out-of-range",
                 hint="'until = { epochs = N }' in the mixture makes it longer",
             )
-        try:
-            start, stop = positions(step, size, rank, world)
-        except ValueError as error:
-            raise RangeError(str(error), kind="out-of-range") from None
+        start, stop = self.share(step, size, rank, world)
         return self._rows(start, stop, self._dtype(dtype), columns)
 
     def loader(
@@ -234,19 +241,27 @@ def _store(target: str | Path, store: str | Path | Store | None) -> Store:
 
     from dsbuild.store import find_store
 
-    directory = Path(target).parent if str(target).endswith((".toml", ".json")) else None
+    directory = Path(target).parent if is_recipe(str(target)) else None
     return Store.open(find_store(directory, None if store is None else str(store), dict(os.environ)), readonly=True)
 
 
 def resolve_target(store: Store, target: str | Path) -> Digest:
     """The digest that ``target`` names: hexadecimal digits, or the path of a recipe with a lock beside it."""
     text = str(target)
-    if not text.endswith((".toml", ".json")):
-        return store.resolve(text)
+    return recipe_graph(store, Path(text)).output if is_recipe(text) else store.resolve(text)
+
+
+def is_recipe(target: str) -> bool:
+    """Whether ``target`` is the path of a recipe, not a hash."""
+    return target.endswith((".toml", ".json"))
+
+
+def recipe_graph(store: Store, path: Path) -> Graph:
+    """The graph of a recipe by its lock, with names for people. Raises ``LockError`` if the lock does not cover it."""
     from dsbuild.graph import instantiate
     from dsbuild.recipe import load_recipe, lock_path, read_lock
 
-    recipe = load_recipe(Path(text))
+    recipe = load_recipe(path)
     lock = read_lock(lock_path(recipe.path))
     if not lock.covers_recipe(recipe):
         raise LockError(
@@ -254,7 +269,7 @@ def resolve_target(store: Store, target: str | Path) -> Digest:
             kind="lock-mismatch",
             hint=f"'dsbuild build {recipe.path} --update' looks at them and accepts them",
         )
-    return instantiate(recipe, lock, store.derivation).graph.output
+    return instantiate(recipe, lock, store.derivation).graph
 
 
 def _derivation(store: Store, digest: Digest) -> Derivation:

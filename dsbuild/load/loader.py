@@ -39,7 +39,7 @@ class Loader:
         prefetch: int = 2,
         options: Mapping[str, Any],
     ) -> None:
-        dataset.steps(size)  # a size that makes no sense is told here, not in the thread
+        dataset.share(0, size, rank, world)  # numbers that make no sense are told here, not in the thread
         self.dataset, self.size, self.rank, self.world, self.prefetch = dataset, size, rank, world, prefetch
         self._options = dict(options)
         self._step = step
