@@ -95,7 +95,7 @@ class Work:
                 return None
             key = chain.action_key(rest, task.schema, content)
             known = realisation(self._store, key)
-            if known is not None and self._store.has_object(known.content):
+            if known is not None and self._store.claim(known.content):
                 return known
             asked.append(key)
             return None

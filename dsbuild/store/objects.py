@@ -109,7 +109,7 @@ def write(layout: Layout, disk: Disk, schema: Schema, blocks: Iterable[Records])
     part = gather(schema, blocks)
     content = part.content()
     with refusals(layout.contents(content), "publishing"):
-        found = _look(layout, disk, content) or _publish(layout, disk, part, content)
+        found = look(layout, disk, content) or _publish(layout, disk, part, content)
     ragged = {name: column for name, column in part.columns.items() if column.offsets is not None}
     return Published(
         content=content,
@@ -157,7 +157,7 @@ def load_listing(layout: Layout, content: Digest, encoding: Digest) -> Listing:
 HINT = "'dsbuild verify' lists all damage; what is damaged is built again after its object is removed"
 
 
-def _look(layout: Layout, disk: Disk, content: Digest) -> Listing | None:
+def look(layout: Layout, disk: Disk, content: Digest) -> Listing | None:
     """The object if it is there, marked as wanted now, so that a collector leaves it to the living builder."""
     if not os.path.isdir(layout.contents(content)):
         return None

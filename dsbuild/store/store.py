@@ -74,6 +74,11 @@ class Store:
             for encoding in self.layout.encodings(content)
         )
 
+    def claim(self, content: Digest) -> bool:
+        """``has_object``; and if so the object is marked as wanted now, so that a collector leaves it to this builder."""
+        self._check_writable()
+        return objects.look(self.layout, self.disk, content) is not None
+
     def realisation(self, key: Digest) -> Realisation | None:
         """What action ``key`` gave, None if that is not known. Raises ``CorruptError``; ``realise`` replaces damage."""
         return realisation.find(self.layout, key)
