@@ -172,8 +172,9 @@ def _formats(state: _State, spec: SourceSpec) -> set[str]:
     where = state.recipe.where("source", spec.name, "format" if spec.format else "files")
     formats: dict[str, None] = {}
     try:
+        known: dict[str, str] = {}
         for file in state.lock.files(spec.name, spec.files) if not spec.format else ():
-            formats.setdefault(registry.format_of(file.name))
+            formats.setdefault(_format_of(file.name, known))
         for served in (spec.format,) if spec.format else tuple(formats):
             reader = registry.reader(served)
             formats.setdefault(served)
@@ -184,6 +185,15 @@ def _formats(state: _State, spec: SourceSpec) -> set[str]:
     except registry.UnknownPlugin as error:
         state.mistakes.add(f"source.{spec.name}: {error}", "unknown-reader", where, error.hint)
     return set(formats)
+
+
+def _format_of(name: str, known: dict[str, str]) -> str:
+    """``registry.format_of``, asked once for all names of like suffixes."""
+    suffixes = name.rpartition("/")[2].partition(".")[2]
+    found = known.get(suffixes)
+    if found is None:
+        found = known[suffixes] = registry.format_of(name)
+    return found
 
 
 def _columns_of_input(state: _State, spec: SourceSpec, name: str) -> Columns:
@@ -280,8 +290,9 @@ def _bases(state: _State, flow: _Flow) -> list[Digest]:
 def _sources(state: _State, spec: SourceSpec) -> list[Digest]:
     """The derivations of a source's files, in order: one for each run of files that one reader serves."""
     runs: list[tuple[str, list[LockedFile]]] = []
+    known: dict[str, str] = {}
     for file in state.lock.files(spec.name, spec.files):
-        served = spec.format or registry.format_of(file.name)
+        served = spec.format or _format_of(file.name, known)
         if not runs or runs[-1][0] != served:
             runs.append((served, []))
         runs[-1][1].append(file)

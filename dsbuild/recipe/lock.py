@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from dsbuild.digest import Digest
@@ -26,8 +26,8 @@ FORMS = (".gz", ".zst", ".tsv")
 
 def source_id(digest: Digest, name: str) -> str:
     """What a source derivation says of a file: its content, and its form where the name decides one."""
-    suffixes = PurePosixPath(name.lower()).suffixes[-2:]
-    return f"b3:{digest.hex}" + "".join(s for s in suffixes if s in FORMS)
+    suffixes = name.rpartition("/")[2].lower().split(".")[1:][-2:]
+    return f"b3:{digest.hex}" + "".join(f".{s}" for s in suffixes if f".{s}" in FORMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
