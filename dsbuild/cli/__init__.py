@@ -62,7 +62,7 @@ def commands() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the documented code of what happened."""
-    gc.set_threshold(100_000, 50, 50)  # a command makes 10^5 small values that live to its end: do not sweep them
+    gc.set_threshold(1_000_000, 50, 50)  # a command makes 10^6 small values that live to its end: do not sweep them
     try:
         code = commands.main(arguments, prog_name="dsbuild", standalone_mode=False)
     except click.ClickException as error:

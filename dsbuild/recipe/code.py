@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import importlib.metadata
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -231,6 +230,8 @@ def _package_of(top: str) -> str:
 
 
 def _distributions(top: str) -> list[str]:
+    import importlib.metadata
+
     return sorted(set(importlib.metadata.packages_distributions().get(top, [])))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -144,13 +145,23 @@ def _entry(value: Any) -> Entry:
 
 
 def _file(value: dict[str, Any]) -> LockedFile:
+    # source and pattern are the same few texts on many lines: looked at once each
     return LockedFile(
-        source=_text(value, "source"),
+        source=_repeated(value, "source"),
         name=_text(value, "name"),
-        pattern=_text(value, "pattern"),
+        pattern=_repeated(value, "pattern"),
         id=_id(value),
         size=_count(value, "size"),
     )
+
+
+def _repeated(value: dict[str, Any], key: str) -> str:
+    return _checked(value[key], key) if isinstance(value[key], str) else _text(value, key)
+
+
+@lru_cache(maxsize=64)
+def _checked(found: str, key: str) -> str:
+    return _text({key: found}, key)
 
 
 def _source(value: dict[str, Any]) -> LockedSource:

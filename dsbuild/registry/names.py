@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.metadata
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dsbuild.digest import Digest
 from dsbuild.errors import DsbuildError, MachineError
 from dsbuild.interfaces import Handler, Reader, Tokenizer
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 HANDLERS = {
     "copy": "dsbuild.handlers.columns:Copy",
@@ -136,11 +138,13 @@ def _attribute(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _entries(kind: str) -> tuple[importlib.metadata.EntryPoint, ...]:
+def _entries(kind: str) -> tuple[EntryPoint, ...]:
+    import importlib.metadata  # brings the email package: only for names that are not built in
+
     return tuple(importlib.metadata.entry_points(group=f"dsbuild.{kind}s"))
 
 
-def _load(kind: str, name: str, entry: importlib.metadata.EntryPoint) -> Any:
+def _load(kind: str, name: str, entry: EntryPoint) -> Any:
     """The class of an installed plug-in, if it is one. Raises ``MachineError``."""
     try:
         found = entry.load()
@@ -157,7 +161,7 @@ def _load(kind: str, name: str, entry: importlib.metadata.EntryPoint) -> Any:
     return found
 
 
-def _broken(kind: str, name: str, entry: importlib.metadata.EntryPoint, what: str) -> MachineError:
+def _broken(kind: str, name: str, entry: EntryPoint, what: str) -> MachineError:
     package = f" of package {entry.dist.name} {entry.dist.version}" if entry.dist else ""
     hint = "a name is hashed as name@version: a plug-in's name is that of its entry point, its version an integer"
     return MachineError(f"{kind} '{name}' ({entry.value}{package}) {what}", kind="missing-library", hint=hint)

@@ -75,7 +75,7 @@ class Store:
         )
 
     def claim(self, content: Digest) -> bool:
-        """``has_object``; and if so the object is marked as wanted now, so that a collector leaves it to this builder."""
+        """``has_object``; and if so the object is marked as wanted, so that a collector leaves it to this builder."""
         self._check_writable()
         return objects.look(self.layout, self.disk, content) is not None
 

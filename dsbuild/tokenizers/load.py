@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -90,6 +89,8 @@ def probe(file: str, directory: Path, texts: Iterable[str] = ()) -> TokenizerFac
 
 def library_class() -> str:
     """The class of the ``tokenizers`` library on this machine: major.minor."""
+    import importlib.metadata
+
     return ".".join(importlib.metadata.version("tokenizers").split(".")[:2])
 
 
