@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from dsbuild import registry
 from dsbuild.digest import Digest
 from dsbuild.errors import NotFoundError, RecipeError
 from dsbuild.graph.chain import Link, Mistakes, link_chain
 from dsbuild.graph.derivation import Derivation, Graph, parse
 from dsbuild.graph.flow import ALL, Columns, needed_first, union
-from dsbuild.interfaces import CutRule, Facts
+from dsbuild.graph.source import readers_of, source_derivations
+from dsbuild.interfaces import Facts
 from dsbuild.order import deal, permute, split, weights
 from dsbuild.recipe.code import UserCode
-from dsbuild.recipe.lock import Lock, LockedFile, source_id
+from dsbuild.recipe.lock import Lock
 from dsbuild.recipe.types import MixtureSpec, Recipe, SourceSpec
 from dsbuild.schema import FIELDS, Field, Schema
 
@@ -157,7 +157,7 @@ def _flow(state: _State, spec: SourceSpec) -> _Flow:
 
 def _columns_in(state: _State, spec: SourceSpec) -> Columns:
     if not spec.inputs:
-        formats = _formats(state, spec)
+        formats = readers_of(state.recipe, state.lock, spec, state.mistakes)
         text = Columns(typed={"text": Field(name="text", dtype="text")}, open=False)
         return text if formats == {"text"} else Columns()
     known = [_columns_of_input(state, spec, name) for name in spec.inputs]
@@ -165,35 +165,6 @@ def _columns_in(state: _State, spec: SourceSpec) -> Columns:
     typed = {n: f for n, f in first.typed.items() if all(k.typed.get(n) == f for k in known)}
     untyped = frozenset().union(*({*k.untyped, *k.typed} for k in known)) - set(typed)
     return Columns(typed=typed, untyped=untyped, open=any(k.open for k in known))
-
-
-def _formats(state: _State, spec: SourceSpec) -> set[str]:
-    """The readers of a source's files, with ``read = {…}`` held against each; mistakes are remembered."""
-    where = state.recipe.where("source", spec.name, "format" if spec.format else "files")
-    formats: dict[str, None] = {}
-    try:
-        known: dict[str, str] = {}
-        for file in state.lock.files(spec.name, spec.files) if not spec.format else ():
-            formats.setdefault(_format_of(file.name, known))
-        for served in (spec.format,) if spec.format else tuple(formats):
-            reader = registry.reader(served)
-            formats.setdefault(served)
-            _, problems = registry.check_arguments(reader.arguments, spec.read)
-            for name, message, hint in problems:
-                place = state.recipe.where("source", spec.name, "read", *([name] if name else []))
-                state.mistakes.add(f"source.{spec.name}.read: {served}: {message}", "bad-value", place, hint)
-    except registry.UnknownPlugin as error:
-        state.mistakes.add(f"source.{spec.name}: {error}", "unknown-reader", where, error.hint)
-    return set(formats)
-
-
-def _format_of(name: str, known: dict[str, str]) -> str:
-    """``registry.format_of``, asked once for all names of like suffixes."""
-    suffixes = name.rpartition("/")[2].partition(".")[2]
-    found = known.get(suffixes)
-    if found is None:
-        found = known[suffixes] = registry.format_of(name)
-    return found
 
 
 def _columns_of_input(state: _State, spec: SourceSpec, name: str) -> Columns:
@@ -274,7 +245,7 @@ def _bases(state: _State, flow: _Flow) -> list[Digest]:
     """What the chain starts from: files, stored records, or the open end of a chain that only this source uses."""
     spec = flow.spec
     if spec.files:
-        return _sources(state, spec)
+        return [state.add(d, f"source.{spec.name}") for d in source_derivations(state.lock, spec)]
     found = []
     for name in spec.inputs:
         if name.startswith("drv:"):
@@ -285,38 +256,6 @@ def _bases(state: _State, flow: _Flow) -> list[Digest]:
             assert digest is not None
             found.append(digest)
     return found
-
-
-def _sources(state: _State, spec: SourceSpec) -> list[Digest]:
-    """The derivations of a source's files, in order: one for each run of files that one reader serves."""
-    runs: list[tuple[str, list[LockedFile]]] = []
-    known: dict[str, str] = {}
-    for file in state.lock.files(spec.name, spec.files):
-        served = spec.format or _format_of(file.name, known)
-        if not runs or runs[-1][0] != served:
-            runs.append((served, []))
-        runs[-1][1].append(file)
-    return [_source(state, spec, served, files) for served, files in runs]
-
-
-def _source(state: _State, spec: SourceSpec, format: str, files: Sequence[LockedFile]) -> Digest:
-    reader = registry.reader(format)
-    checked, _ = registry.check_arguments(reader.arguments, spec.read)
-    defaults = {a.name: a.default for a in reader.arguments}
-    rule = CutRule(part_bytes=spec.part_bytes)
-    arguments: dict[str, Any] = {"cut": {"version": rule.version, "part_bytes": rule.part_bytes}}
-    read = {n: v for n, v in checked.items() if v != defaults.get(n)}
-    if read:
-        arguments["read"] = read
-    if spec.on_error != "error":
-        arguments["on_error"] = spec.on_error
-    derivation = Derivation(
-        kind="source",
-        builder=f"{reader.name}@{reader.version}",
-        arguments=arguments,
-        inputs=[source_id(f.id, f.name) for f in files],
-    )
-    return state.add(derivation, f"source.{spec.name}")
 
 
 def _records(state: _State, flow: _Flow) -> Digest:

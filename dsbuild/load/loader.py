@@ -5,6 +5,7 @@ Safe to resume on any number of ranks: the position counts examples of the whole
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import weakref
@@ -44,7 +45,7 @@ class Loader:
         self._options = dict(options)
         self._step = step
         self._ready: queue.Queue[tuple[int, Batch | BaseException]] | None = None
-        self._stop = threading.Event()
+        self._end: weakref.finalize[[threading.Thread, Any, threading.Event], Loader] | None = None
 
     @property
     def step(self) -> int:
@@ -90,9 +91,10 @@ class Loader:
         self.seek(position // self.size)
 
     def close(self) -> None:
-        """Stop the thread; the loader can be used again."""
-        self._stop.set()
-        self._ready = None
+        """Stop the thread, if there is one; the loader can be used again."""
+        if self._end is not None:
+            self._end()
+        self._ready = self._end = None
 
     def __enter__(self) -> Loader:
         return self
@@ -105,11 +107,14 @@ class Loader:
 
     def _take(self) -> Batch:
         if self._ready is None:
-            self._ready, self._stop = queue.Queue(self.prefetch), threading.Event()
-            weakref.finalize(self, self._stop.set)  # a loader that is dropped stops its thread
+            self._ready, stop = queue.Queue(self.prefetch), threading.Event()
             make = partial(self.dataset.batch, size=self.size, rank=self.rank, world=self.world, **self._options)
             steps = range(self._step, self.dataset.steps(self.size))
-            threading.Thread(target=_work, args=(make, steps, self._ready, self._stop), daemon=True).start()
+            thread = threading.Thread(target=_work, args=(make, steps, self._ready, stop), daemon=True)
+            # a loader that is dropped ends its thread, and so does the end of the process: a thread that is in native
+            # code while Python goes down would take the process with it
+            self._end = weakref.finalize(self, _finish, thread, self._ready, stop)
+            thread.start()
         step, value = self._ready.get()
         assert step == self._step
         if isinstance(value, BaseException):
@@ -139,3 +144,12 @@ def _work(
                 continue
         if stop.is_set():
             return
+
+
+def _finish(thread: threading.Thread, ready: queue.Queue[Any], stop: threading.Event) -> None:
+    """End the thread and wait for it: at most as long as one batch takes."""
+    stop.set()
+    while thread.is_alive():
+        with contextlib.suppress(queue.Empty):
+            ready.get_nowait()
+        thread.join(0.01)
