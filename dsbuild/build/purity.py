@@ -39,11 +39,13 @@ _state = threading.local()
 def guarded() -> Iterator[None]:
     """Within it, impure acts of this thread raise ``BuildError`` (kind ``impure``)."""
     _install()
-    _state.active = True
+    _state.active, _state.refused = True, None
     try:
         yield
     finally:
         _state.active = False
+        if _state.refused is not None:  # also when the user's code caught it
+            raise _state.refused
 
 
 @cache
@@ -78,9 +80,10 @@ def _inside(path: object, roots: tuple[str, ...]) -> bool:
 
 
 def _refuse(what: str) -> None:
-    raise BuildError(
+    _state.refused = BuildError(
         f"user Python {what}",
         kind="impure",
         hint="a handler is a function of its record alone; what it needs to read is declared: "
         'reads = ["file"] gives it the bytes as the argument "reads"',
     )
+    raise _state.refused

@@ -85,6 +85,16 @@ class Work:
         return CutDone(key=task.key, table=table)
 
     def _records(self, task: RecordsTask) -> PartDone:
+        try:
+            return self._make(task)
+        except BuildError as error:
+            if error.kind != "impure":
+                raise
+            entries = ", ".join(str(c.arguments["entry"]) for c in task.calls if c.name == "python")
+            told = [replace(d, message=f"{task.label}: {entries}: {d.message}") for d in error.diagnostics]
+            raise BuildError(diagnostics=told) from None
+
+    def _make(self, task: RecordsTask) -> PartDone:
         counter = _Counter()
         skips = _Skips(task)
         stages = [self._stage(call) for call in task.calls]
@@ -134,6 +144,7 @@ class Work:
         bare = replace(made, skipped=0, skips=())
         for key in asked if not skips.by_handlers else ():
             self._store.realise(key, bare)
+        skips.listed.sort(key=lambda s: (s.place.rpartition(": ")[0], s.record))
         listed = tuple({"record": s.record, "place": s.place, "reason": s.reason} for s in skips.listed)
         self._store.realise(task.action, replace(bare, skipped=skips.count, skips=listed))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 
 import click
@@ -63,6 +64,8 @@ def commands() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the documented code of what happened."""
     gc.set_threshold(1_000_000, 50, 50)  # a command makes 10^6 small values that live to its end: do not sweep them
+    for number in (signal.SIGTERM, signal.SIGHUP):  # leave leases and workers as a Ctrl-C does
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         code = commands.main(arguments, prog_name="dsbuild", standalone_mode=False)
     except click.ClickException as error:

@@ -234,3 +234,25 @@ def test_a_failure_is_told_even_if_a_split_waits_for_it(project: Any) -> None:
     )
     with pytest.raises(BuildError, match="text"):
         project.build()
+
+
+@pytest.mark.parametrize("caught", ["Exception", "BaseException"])
+def test_a_refusal_can_not_be_swallowed(project: Any, caught: str) -> None:
+    project.jsonl("x.jsonl", [{"text": "abc"}])
+    project.write(
+        "h.py",
+        f"import os\n\ndef f(r):\n    try:\n        os.listdir('.')\n    except {caught}:\n        pass\n    return r\n",
+    )
+    recipe = '[source.a]\nfiles = "x.jsonl"\nhandlers = [{ use = "h.py:f" }, { use = "tokenize" }]\n'
+    project.write("recipe.toml", HEAD + recipe + "[mixture.train]\nweights = { a = 1 }\n" + TAIL)
+    with pytest.raises(BuildError, match=r"source\.a, part 0: h:f: user Python listed a directory"):
+        project.build()
+
+
+def test_workers_stand_in_the_same_directory_everywhere(project: Any) -> None:
+    project.jsonl("x.jsonl", [{"text": "abc"}])
+    project.write("h.py", "import os\n\ndef f(r):\n    return {'text': os.getcwd() + os.environ['HOME']}\n")
+    recipe = '[source.a]\nfiles = "x.jsonl"\nhandlers = [{ use = "h.py:f" }, { use = "tokenize" }]\n'
+    project.write("recipe.toml", HEAD + recipe + "[mixture.train]\nweights = { a = 1 }\n" + TAIL)
+    project.build(jobs=1)
+    assert texts(project, "a") == ["//nonexistent"]

@@ -11,11 +11,9 @@ import contextlib
 import os
 import pickle
 import selectors
-import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -32,6 +30,7 @@ def worker_environment(environ: dict[str, str]) -> dict[str, str]:
     """A worker's environment: no hash seed, locale, time zone, proxy or thread setting of the caller's gets in."""
     kept = {name: environ[name] for name in _KEPT_VARIABLES if name in environ}
     return kept | {
+        "HOME": "/nonexistent",
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": environ.get("PYTHONDONTWRITEBYTECODE", ""),
         "TZ": "UTC",
@@ -90,10 +89,9 @@ class LocalExecutor:
         tried: dict[int, int] = {}
         workers: list[_Worker] = []
         start = pickle.dumps(work)
-        scratch = tempfile.mkdtemp(prefix="dsbuild-workers-")  # their home and directory: nothing of the user's
         try:
             while True:
-                self._feed(source, again, tried, workers, start, scratch)
+                self._feed(source, again, tried, workers, start)
                 busy = [w for w in workers if w.task is not None]
                 if not busy:
                     return
@@ -104,7 +102,6 @@ class LocalExecutor:
         finally:
             for worker in workers:
                 worker.stop()
-            shutil.rmtree(scratch, ignore_errors=True)
 
     def _feed(
         self,
@@ -113,7 +110,6 @@ class LocalExecutor:
         tried: dict[int, int],
         workers: list[_Worker],
         start: bytes,
-        scratch: str,
     ) -> None:
         """Give every idle worker a task; start another worker while tasks and ``jobs`` allow."""
         while True:
@@ -127,7 +123,7 @@ class LocalExecutor:
             if task is None:
                 return
             if idle is None:
-                idle = _start(scratch)
+                idle = _start()
                 workers.append(idle)
                 self._try_send(idle, start)
             tried[id(idle)] = count + 1
@@ -172,13 +168,13 @@ def _readable(workers: Iterable[_Worker]) -> set[int]:
         return {key.fd for key, _ in selector.select()}
 
 
-def _start(scratch: str) -> _Worker:
+def _start() -> _Worker:
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", "from dsbuild.build.executors.local import serve; serve()"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=worker_environment(dict(os.environ)) | {"HOME": scratch},
-        cwd=scratch,
+        env=worker_environment(dict(os.environ)),
+        cwd="/",  # the same everywhere, and nothing of the user's
         start_new_session=True,  # a Ctrl-C reaches the driver alone, which then stops its workers
     )
     return _Worker(process=process)
