@@ -8,6 +8,7 @@ nothing behind.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import selectors
@@ -195,6 +196,8 @@ def serve() -> None:
 
     from dsbuild.errors import DsbuildError
 
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)  # blocks are many small values that all die together
     tasks, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a handler's print goes to people, not into the protocol
     empty = os.open(os.devnull, os.O_RDONLY)
