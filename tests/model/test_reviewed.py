@@ -123,7 +123,8 @@ def test_drv_of_a_whole_recipe_is_explained(project: Any, make_project: Any) -> 
     with pytest.raises(RecipeError, match="dataset"):
         project.build(update=())
     project.write("recipe.toml", HEAD + again.format(records))
-    assert project.build(update=()).built == 0 or texts(project, "a") == ["abcdefgh"]
+    project.build(update=())
+    assert texts(project, "a") == ["abcdefgh"]
     elsewhere = make_project()
     elsewhere.write("recipe.toml", HEAD + again.format(records))
     with pytest.raises(NotFoundError):
@@ -159,11 +160,10 @@ def test_the_form_of_a_file_is_in_the_hash(project: Any) -> None:
 
 def test_one_source_of_many_formats(project: Any) -> None:
     """A directory of files that several readers serve, in the order of their names, dealt to readers too."""
-    for n, name in enumerate(["a.jsonl", "b.txt", "c.jsonl.gz", "d.csv"]):
+    for name in ["a.jsonl", "b.txt", "c.jsonl.gz", "d.csv"]:
         text = {"a": '{"text": "aa"}\n', "b": "bb", "c": '{"text": "cc"}\n', "d": "text\ndd\n"}[name[0]]
         data = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
         project.write(f"data/{name}", data)
-        assert n < 4
     for order in ("", "order = { interleave = 2 }\n"):
         recipe = f'[source.a]\nfiles = "data"\n{order}handlers = [{{ use = "tokenize" }}]\n'
         project.write("recipe.toml", HEAD + recipe + "[mixture.train]\nweights = { a = 1 }\n" + TAIL)

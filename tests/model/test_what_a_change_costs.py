@@ -140,10 +140,7 @@ def test_tokenizer_changed_half_way(built: Any, tmp_path: Path) -> None:
     """A build that stops half-way and goes on with another tokenizer mixes nothing."""
     built.write("recipe.toml", RECIPE.replace('eos = "<eos>"', 'eos = "<bos>"') % 3)
     report = built.build()
-    assert report.calls == {"python@1": FILES * ROWS, "tokenize@1": FILES * ROWS} or report.calls == {
-        "tokenize@1": FILES * ROWS,
-        "python@1": FILES * ROWS,
-    }
+    assert report.calls == {"python@1": FILES * ROWS, "tokenize@1": FILES * ROWS}
     store = built.store
     digest = next(iter(built.prepare().instance.outputs.values()))
     for content in contents_of(store.manifest(digest)):
