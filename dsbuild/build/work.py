@@ -30,7 +30,7 @@ from dsbuild.errors import BuildError, Diagnostic, Where
 from dsbuild.interfaces import Handler, RecordError, Resources, Skip, Tokenizer
 from dsbuild.recipe.code import UserCode
 from dsbuild.records import Column, Records
-from dsbuild.schema import FIELDS, KEY, RECORD, SEGMENT_BITS, Field, Schema
+from dsbuild.schema import KEY, RECORD, SEGMENT_BITS, Field, Schema
 from dsbuild.store import Realisation, Store
 
 SKIPS_LISTED = 1000
@@ -157,7 +157,7 @@ class Work:
                     try:
                         yield chain.store_form(block, task.schema)
                     except RecordError as error:
-                        raise _located(block, error, task, "store") from None
+                        raise _located(block, error, task) from None
 
         published = self._store.write(schema, stored())
         return Realisation(
@@ -281,7 +281,7 @@ class _Skips:
 
     def handler(self, records: Records, error: RecordError, task: RecordsTask, skip: bool) -> bool:
         """Skips the record if ``skip``; else raises the error with its place."""
-        located = _located(records, error, task, "handler")
+        located = _located(records, error, task)
         if not skip or task.reading is None:
             raise located from None
         self.by_handlers += 1
@@ -293,7 +293,7 @@ class _Skips:
         return True
 
 
-def _located(records: Records, error: RecordError, task: RecordsTask, _stage: str) -> BuildError:
+def _located(records: Records, error: RecordError, task: RecordsTask) -> BuildError:
     """The error of a handler with the file and record that it is about."""
     where: Where | None = None
     place = task.label
@@ -337,6 +337,3 @@ def _check_unchanged(file: SourceFile) -> None:
             where=Where(path=str(file.path)),
             hint="build again when nothing writes to it; what was read of it since then was not published",
         )
-
-
-__all__ = ["FIELDS", "Work"]
