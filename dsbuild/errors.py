@@ -218,6 +218,8 @@ KINDS: dict[str, str] = {
     "non-deterministic": "the same action gave two contents",
     "out-of-range": "a step, rank or example past the end",
     "interrupted": "stopped by the user",
+    "too-few-records": "a split that counts more records than its source has",
+    "not-in-stream": "a record that no example of the mixture has: filtered, dropped, or in another split",
 }
 
 CLASSES: tuple[type[DsbuildError], ...] = (

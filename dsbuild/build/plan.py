@@ -11,8 +11,8 @@ import numpy as np
 from dsbuild import registry
 from dsbuild.build import chain
 from dsbuild.build.cuts import Source, source_of
-from dsbuild.build.tasks import Call, PartDone, RecordsTask, Segment, SelectTask, SourceFile
-from dsbuild.digest import Digest, Domain, of_value
+from dsbuild.build.tasks import Call, PartDone, PartTask, RecordsTask, Segment, SourceFile
+from dsbuild.digest import Digest
 from dsbuild.errors import CorruptError, NotFoundError
 from dsbuild.graph.derivation import ON_ERROR, Derivation, Graph, parse
 from dsbuild.graph.flow import needed_first
@@ -20,6 +20,9 @@ from dsbuild.interfaces import Resources
 from dsbuild.recipe import Found
 from dsbuild.schema import FIELDS, Schema
 from dsbuild.store import Manifest, Realisation, Store
+
+STORED = ("records", "split", "pack")
+"""The kinds of derivations that have parts in the store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,11 +111,11 @@ class NodePlan:
     schema: Schema
     actions: list[Digest] = field(default_factory=list)
     known: dict[int, Realisation | PartDone] = field(default_factory=dict)
-    tasks: list[RecordsTask | SelectTask] = field(default_factory=list)
+    tasks: list[PartTask] = field(default_factory=list)
     segments: list[tuple[Segment, ...]] = field(default_factory=list)
-    everything: list[RecordsTask | SelectTask] = field(default_factory=list)
+    everything: list[PartTask] = field(default_factory=list)
 
-    def add(self, action: Digest, segments: tuple[Segment, ...], task: RecordsTask | SelectTask) -> None:
+    def add(self, action: Digest, segments: tuple[Segment, ...], task: PartTask) -> None:
         """One more part, not looked up yet."""
         self.actions.append(action)
         self.segments.append(segments)
@@ -239,27 +242,6 @@ def _bytes(segment: Segment) -> int:
     return segment.cut.stop - segment.cut.start
 
 
-def plan_split(world: World, digest: Digest) -> NodePlan:
-    """The plan of a ``split`` node over its records' parts."""
-    derivation = world.derivation(digest)
-    (base,) = derivation.references()
-    low, high = int(derivation.arguments["low"]), int(derivation.arguments["high"])
-    plan = NodePlan(digest=digest, schema=Schema(fields=()))
-    for number, content in enumerate(contents_of(manifest_of(world, base))):
-        action = of_value(Domain.ACTION, {"split": derivation.version, "low": low, "high": high, "input": content.hex})
-        task = SelectTask(
-            node=digest,
-            number=number,
-            action=action,
-            content=content,
-            low=low,
-            high=high,
-            label=f"{world.graph.label(digest)}, part {number}",
-        )
-        plan.add(action, (), task)
-    return plan
-
-
 def manifest_of(world: World, digest: Digest) -> Manifest:
     """The manifest of a node that must be built. Raises ``NotFoundError``."""
     manifest = world.store.manifest(digest)
@@ -275,5 +257,5 @@ def manifest_of(world: World, digest: Digest) -> Manifest:
 def bases(world: World, digest: Digest) -> Sequence[Digest]:
     """The nodes of this graph that must be built before ``digest`` can be planned."""
     derivation = world.derivation(digest)
-    found = list(derivation.references()) if derivation.kind == "split" else [s.base for s in world.strands(digest)]
-    return [b for b in found if b in world.graph.derivations and world.graph.derivations[b].kind == "records"]
+    found = [s.base for s in world.strands(digest)] if derivation.kind == "records" else derivation.references()
+    return [b for b in found if b in world.graph.derivations and world.graph.derivations[b].kind in STORED]

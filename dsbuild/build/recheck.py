@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from dsbuild.build.plan import World, manifest_of, plan_records
-from dsbuild.build.run import Observer
-from dsbuild.build.tasks import PartDone, RecordsTask
+from dsbuild.build.plan import STORED, World, manifest_of
+from dsbuild.build.run import Observer, plan_node
+from dsbuild.build.tasks import PartDone, PartTask, RecordsTask
 from dsbuild.errors import Diagnostic, NonDeterministicError
 from dsbuild.interfaces import Executor
 from dsbuild.records import Records
 
 
 def recheck(world: World, executor: Executor, work: Callable[[Any], Any], share: Fraction, observer: Observer) -> int:
-    """Make about ``share`` of the parts of every ``records`` node again; how many were made.
+    """Make about ``share`` of the parts of every node again; how many were made.
 
     Raises ``NonDeterministicError`` naming each part that came out different, with its first differing record.
     """
@@ -42,24 +42,25 @@ def recheck(world: World, executor: Executor, work: Callable[[Any], Any], share:
     return len(tasks)
 
 
-def _sample(world: World, share: Fraction) -> Iterator[RecordsTask]:
+def _sample(world: World, share: Fraction) -> Iterator[PartTask]:
     border = int(share * (1 << 64))
     for digest in world.graph.closure(world.graph.output):
-        if world.graph.derivations[digest].kind == "records":
-            for task in plan_records(world, digest).everything:
-                assert isinstance(task, RecordsTask)
+        if world.graph.derivations[digest].kind in STORED:
+            for task in plan_node(world, digest).everything:
                 if int.from_bytes(task.action.raw[:8], "little") < border:
                     yield replace(task, check=True)
 
 
-def _difference(world: World, task: RecordsTask, made: PartDone, published: Any) -> Diagnostic:
+def _difference(world: World, task: PartTask, made: PartDone, published: Any) -> Diagnostic:
     old, new = (world.store.object(c) for c in (published, made.content))
     a, b = old.records_view(old.schema.names), new.records_view(new.schema.names)
     return Diagnostic(
         message=f"{task.label}: built again it differs ({made.content.short}, published {published.short}); "
         + _first_difference(a, b),
         kind="non-deterministic",
-        hint="a handler must be a function of its record alone: no clock, no random numbers, no order of sets",
+        hint="a handler must be a function of its record alone: no clock, no random numbers, no order of sets"
+        if isinstance(task, RecordsTask)
+        else "a split or pack was made by another release than it says: please report it",
     )
 
 

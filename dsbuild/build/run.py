@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 
 from dsbuild.build.cuts import encode_table
 from dsbuild.build.examples import check_examples
-from dsbuild.build.plan import NodePlan, World, bases, contents_of, plan_records, plan_split
-from dsbuild.build.tasks import CutDone, CutTask, PartDone, RecordsTask, SelectTask
+from dsbuild.build.packing import plan_pack
+from dsbuild.build.plan import STORED, NodePlan, World, bases, contents_of, plan_records
+from dsbuild.build.selecting import plan_split
+from dsbuild.build.tasks import CutDone, CutTask, PartDone, PartTask, Task
 from dsbuild.digest import Digest
 from dsbuild.errors import BuildError, CorruptError, Diagnostic, DsbuildError, StorageError
 from dsbuild.graph.derivation import Graph
@@ -19,8 +21,6 @@ from dsbuild.interfaces import Done, Executor, Skip
 from dsbuild.recipe import Found
 from dsbuild.schema import Schema
 from dsbuild.store import Manifest, Store
-
-Task = CutTask | RecordsTask | SelectTask
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,7 +96,7 @@ def build(
     """
     world = World(graph=graph, store=store, files=files)
     report = BuildReport(output=graph.output)
-    todo = [d for d in graph.closure(graph.output) if graph.derivations[d].kind in ("records", "split")]
+    todo = [d for d in graph.closure(graph.output) if graph.derivations[d].kind in STORED]
     if dry_run:
         _dry(world, todo, report)
         return report
@@ -140,7 +140,7 @@ class _Run:
         whole = {d: m for d in ready if (m := _manifest(store, d)) is not None and _is_whole(store, m)}
         stale = [d for d in ready if d not in whole]
         failed = self.cut(stale, report)
-        plans = {d: _plan(self.world, d) for d in stale if d not in failed}
+        plans = self.plans([d for d in stale if d not in failed], report)
         for digest, plan in plans.items():
             store.partial(digest, plan.actions)
             plan.look(store)
@@ -155,6 +155,16 @@ class _Run:
                 _count(reports[digest], manifest, len(plan.actions) - reports[digest].built)
         self.finished |= whole.keys() | {d for d, plan in plans.items() if len(plan.known) == len(plan.actions)}
         report.nodes += [reports[d] for d in ready]
+
+    def plans(self, stale: list[Digest], report: BuildReport) -> dict[Digest, NodePlan]:
+        """The plans of nodes; an error of one does not stop the others."""
+        found = {}
+        for digest in stale:
+            try:
+                found[digest] = plan_node(self.world, digest)
+            except BuildError as error:
+                report.errors.append(error)
+        return found
 
     def cut(self, stale: list[Digest], report: BuildReport) -> set[Digest]:
         """Make the missing cut tables; the nodes that have a file which can't be cut."""
@@ -177,8 +187,8 @@ class _Run:
         self, plans: Mapping[Digest, NodePlan], reports: Mapping[Digest, NodeReport], report: BuildReport
     ) -> None:
         tasks = [t for plan in plans.values() for t in plan.tasks]
-        first: dict[Digest, RecordsTask | SelectTask] = {}
-        twins: dict[Digest, list[RecordsTask | SelectTask]] = {}
+        first: dict[Digest, PartTask] = {}
+        twins: dict[Digest, list[PartTask]] = {}
         for task in tasks:
             first.setdefault(task.action, task)
             twins.setdefault(task.action, []).append(task)
@@ -217,7 +227,7 @@ class _Run:
 
 
 def _missing_cuts(world: World, digest: Digest) -> Iterable[CutTask]:
-    if world.derivation(digest).kind == "split":
+    if world.derivation(digest).kind != "records":
         return
     schema = Schema.from_json(world.derivation(digest).arguments["columns"])
     for strand in world.strands(digest):
@@ -225,8 +235,10 @@ def _missing_cuts(world: World, digest: Digest) -> Iterable[CutTask]:
             yield from world.source(strand, schema).missing(world.store)
 
 
-def _plan(world: World, digest: Digest) -> NodePlan:
-    return plan_split(world, digest) if world.derivation(digest).kind == "split" else plan_records(world, digest)
+def plan_node(world: World, digest: Digest) -> NodePlan:
+    """The plan of a node that has parts. Raises ``BuildError`` where its arguments do not fit its records."""
+    kinds = {"records": plan_records, "split": plan_split, "pack": plan_pack}
+    return kinds[world.derivation(digest).kind](world, digest)
 
 
 def _manifest(store: Store, digest: Digest) -> Manifest | None:
@@ -264,9 +276,9 @@ def _dry(world: World, todo: list[Digest], report: BuildReport) -> None:
         elif any(b not in finished for b in bases(world, digest)) or any(True for _ in _missing_cuts(world, digest)):
             node.waiting = True
         else:
-            plan = _plan(world, digest)
-            plan.look(world.store)
-            node.parts, node.reused = len(plan.actions), len(plan.known)
+            found = plan_node(world, digest)
+            found.look(world.store)
+            node.parts, node.reused = len(found.actions), len(found.known)
 
 
 def _error(done: Done) -> DsbuildError:

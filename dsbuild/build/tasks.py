@@ -9,6 +9,7 @@ from typing import Any
 
 from dsbuild.digest import Digest
 from dsbuild.interfaces import Cut, CutRule, CutTable, Skip
+from dsbuild.order.split import Range
 from dsbuild.schema import Schema
 
 Signature = tuple[int, int, int, int]
@@ -102,16 +103,56 @@ class RecordsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectTask:
-    """Select the rows of a stored part whose split key lies in [low, high)."""
+    """Select the rows of a stored part that lie in ``chosen``, whose rows count from the part's first.
+
+    ``check``: as in ``RecordsTask``.
+    """
 
     node: Digest
     number: int
     action: Digest
     content: Digest
-    low: int
-    high: int
+    chosen: Range
     label: str = ""
     bytes: int = 0
+    check: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a segment of a part came from: a file's ``name`` and ``path``, and its first record there."""
+
+    name: str
+    path: Path
+    first: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackTask:
+    """Pack the rows ``selection`` (a split's part, None = all) of the stored part ``content`` into bins.
+
+    ``builder``: "fit" or "each". A bin holds ``length`` + 1 tokens; ``overlong``: what becomes of a longer record.
+    ``places``: of the part's segments, where known. ``check``: as in ``RecordsTask``.
+    """
+
+    node: Digest
+    number: int
+    action: Digest
+    content: Digest
+    selection: Digest | None
+    builder: str
+    length: int
+    overlong: str = "error"
+    places: tuple[Place, ...] = ()
+    label: str = ""
+    bytes: int = 0
+    check: bool = False
+
+
+PartTask = RecordsTask | SelectTask | PackTask
+"""A task that makes one part of a node."""
+
+Task = CutTask | PartTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

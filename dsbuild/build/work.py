@@ -12,17 +12,21 @@ import numpy as np
 
 from dsbuild import registry
 from dsbuild.build import chain
+from dsbuild.build.packing import pack
 from dsbuild.build.plan import realisation
 from dsbuild.build.purity import guarded
+from dsbuild.build.selecting import select
 from dsbuild.build.tasks import (
     Call,
     CutDone,
     CutTask,
+    PackTask,
     PartDone,
     RecordsTask,
     Segment,
     SelectTask,
     SourceFile,
+    Task,
     signature,
 )
 from dsbuild.digest import Digest
@@ -63,12 +67,14 @@ class Work:
     def __reduce__(self) -> tuple[Any, ...]:
         return Work, (self.root, self.tokenizers, self.code, self.data)
 
-    def __call__(self, task: CutTask | RecordsTask | SelectTask) -> CutDone | PartDone:
+    def __call__(self, task: Task) -> CutDone | PartDone:
         """The result of ``task``. Raises ``BuildError`` and the store's errors."""
         if isinstance(task, CutTask):
             return self._cut(task)
         if isinstance(task, SelectTask):
-            return self._select(task)
+            return select(self._store, task)
+        if isinstance(task, PackTask):
+            return pack(self._store, task)
         return self._records(task)
 
     @property
@@ -217,27 +223,6 @@ class Work:
             known = (Digest.parse(file), expected) if text != file else None
             self.live.tokenizers[fingerprint] = registry.load_tokenizer(path, Path(), expected, known)
         return self.live.tokenizers[fingerprint]
-
-    def _select(self, task: SelectTask) -> PartDone:
-        stored = self._store.object(task.content)
-        keys, _ = stored.column(KEY)
-        stored.touch(KEY, 0, len(keys))
-        above = keys >= np.uint64(task.low)
-        rows = np.flatnonzero(above if task.high >= 1 << 64 else above & (keys < np.uint64(task.high)))
-        ends = np.zeros(len(rows), np.int64)
-        if "input_ids" in stored.schema and stored.schema["input_ids"].ragged:
-            _, offsets = stored.column("input_ids")
-            assert offsets is not None
-            lengths = offsets[rows + 1] - offsets[rows]
-            ends = np.cumsum(lengths)
-        schema = Schema.of(Field(name="row", dtype="int64"), Field(name="end", dtype="int64"))
-        records = Records(schema=schema, columns={"row": Column(values=rows), "end": Column(values=ends)})
-        published = self._store.write(schema, [records])
-        elements = {"input_ids": int(ends[-1]) if len(ends) else 0}
-        longest = {"input_ids": int(np.diff(ends, prepend=0).max()) if len(ends) else 0}
-        made = Realisation(content=published.content, records=len(rows), elements=elements, longest=longest)
-        self._store.realise(task.action, made)
-        return PartDone(action=task.action, content=made.content, records=len(rows), elements=elements, longest=longest)
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ def nodes_of(store: Store, top: Digest) -> list[dict[str, Any]]:
         derivation = parse(data)
         for reference in derivation.references():
             visit(reference)
-        manifest = store.manifest(digest) if derivation.kind in ("records", "split") else None
+        manifest = store.manifest(digest) if derivation.kind in ("records", "split", "pack") else None
         tokens = None if manifest is None else manifest.elements.get("input_ids")
         seen[digest] = {
             "digest": digest.hex,

@@ -7,9 +7,10 @@ source         ordered ids of files (``b3:…``)
 handler        the derivation that it follows
 concatenation  derivations, in order
 records        the derivation whose records are stored; ``columns`` says which
-split          a ``records`` derivation, by range of split keys
-order          a ``records`` or ``split`` derivation, dealt to ideal readers
-mixture        views (``records``, ``split``, ``order``), sorted by digest, with integer weights
+split          a ``records`` derivation, by range of split keys or by counts
+pack           a ``records`` or ``split`` derivation, its records put in examples
+order          a ``records``, ``split`` or ``pack`` derivation, dealt to ideal readers
+mixture        views (``records``, ``split``, ``pack``, ``order``), sorted by digest, with integer weights
 dataset        mixture name -> ``mixture`` derivation
 =============  ==========================================================================
 """
@@ -26,7 +27,7 @@ from dsbuild.digest import Digest, Domain, of_bytes
 ON_ERROR = "@on_error"
 """The argument of a handler's derivation that says what becomes of records that it refuses."""
 
-KINDS = ("source", "handler", "concatenation", "records", "split", "order", "mixture", "dataset")
+KINDS = ("source", "handler", "concatenation", "records", "split", "pack", "order", "mixture", "dataset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,15 +111,18 @@ class Graph:
     def closure(self, digest: Digest) -> tuple[Digest, ...]:
         """``digest`` and all that it needs within the graph, inputs before users."""
         seen: dict[Digest, None] = {}
-
-        def visit(at: Digest) -> None:
-            if at in seen or at not in self.derivations:
-                return
-            for reference in self.derivations[at].references():
-                visit(reference)
-            seen[at] = None
-
-        visit(digest)
+        stack = [digest] if digest in self.derivations else []
+        while stack:
+            at = stack[-1]
+            missing = (
+                [r for r in self.derivations[at].references() if r in self.derivations and r not in seen]
+                if at not in seen
+                else []
+            )
+            if missing:
+                stack += reversed(missing)
+            else:
+                seen[stack.pop()] = None
         return tuple(seen)
 
     def label(self, digest: Digest) -> str:

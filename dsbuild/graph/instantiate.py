@@ -4,31 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Any
 
 from dsbuild.digest import Digest
 from dsbuild.errors import NotFoundError, RecipeError
 from dsbuild.graph.chain import Link, Mistakes, link_chain
 from dsbuild.graph.derivation import Derivation, Graph, parse
+from dsbuild.graph.examples import check_alike, wanted
 from dsbuild.graph.flow import ALL, Columns, needed_first, union
 from dsbuild.graph.source import readers_of, source_derivations
+from dsbuild.graph.stream import Stream
 from dsbuild.interfaces import Facts
-from dsbuild.order import deal, permute, split, weights
 from dsbuild.recipe.code import UserCode
 from dsbuild.recipe.lock import Lock
-from dsbuild.recipe.types import MixtureSpec, Recipe, SourceSpec
+from dsbuild.recipe.types import Recipe, SourceSpec
 from dsbuild.schema import FIELDS, Field, Schema
 
 Lookup = Callable[[Digest], bytes | None]
 """Canonical bytes of a derivation that a store has, or None."""
-
-STREAM = {"pack": 1, "permute": permute.VERSION, "mix": weights.VERSION, "split": split.VERSION, "deal": deal.VERSION}
-"""Versions of the stream's algorithms: each enters the derivations that use it."""
-
-
-SERVED = ("input_ids", "labels")
-"""The columns that ``[examples] columns`` may name in this release."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,12 +55,13 @@ class _State:
 
 @dataclass(slots=True)
 class _Flow:
-    """A source on its way: its links, the columns after them, who needs what of it."""
+    """A source on its way: its links, the columns after them, who needs what of it, whether a mixture does."""
 
     spec: SourceSpec
     links: tuple[Link, ...]
     columns: Columns
     users: int = 0
+    mixed: bool = False
     needs: list[frozenset[str] | None] = field(default_factory=list)
     open_end: Digest | None = None
     records: Digest | None = None
@@ -84,20 +77,20 @@ def instantiate(recipe: Recipe, lock: Lock, lookup: Lookup = lambda _: None) -> 
     order_of_need = _sorted_sources(recipe)
     for name in order_of_need:
         state.flows[name] = _flow(state, recipe.sources[name])
+    _want(state)
     for name in reversed(order_of_need):
         _demand(state, state.flows[name])
-    if state.mistakes.found:
-        raise RecipeError(diagnostics=state.mistakes.found)
+    _raise(state.mistakes)
     for name in order_of_need:
         _derive(state, state.flows[name])
-    mixtures = {name: _mixture(state, spec) for name, spec in recipe.mixtures.items()}
-    top = Derivation(
-        kind="dataset",
-        builder="dataset@1",
-        arguments=_examples(state),
-        inputs={name: digest.hex for name, digest in mixtures.items()},
-    )
-    output = state.add(top, recipe.name)
+    output = Stream(
+        recipe=recipe,
+        records={n: f.records for n, f in state.flows.items() if f.records is not None},
+        pad=_pad_token(recipe, lock),
+        add=state.add,
+        mistakes=state.mistakes,
+    ).derive()
+    _raise(state.mistakes)
     full = Graph(derivations=state.derivations, labels=state.labels, output=output)
     kept = {d: state.derivations[d] for d in full.closure(output)}
     graph = Graph(derivations=kept, labels=state.labels, output=output)
@@ -120,19 +113,28 @@ def _facts(recipe: Recipe, lock: Lock) -> Facts:
     )
 
 
+def _pad_token(recipe: Recipe, lock: Lock) -> int | None:
+    spec = recipe.tokenizer
+    return None if spec is None or spec.pad is None or lock.tokenizer is None else lock.tokenizer.tokens[spec.pad]
+
+
+def _raise(mistakes: Mistakes) -> None:
+    if mistakes.found:
+        raise RecipeError(diagnostics=dict.fromkeys(mistakes.found))
+
+
 def _sorted_sources(recipe: Recipe) -> list[str]:
     """Source names, inputs before users, otherwise by name (cycles were refused when the recipe was read)."""
     seen: dict[str, None] = {}
-
-    def visit(name: str) -> None:
-        if name not in seen:
-            for other in recipe.sources[name].inputs:
-                if not other.startswith("drv:"):
-                    visit(other)
-            seen[name] = None
-
-    for name in sorted(recipe.sources):
-        visit(name)
+    stack = sorted(recipe.sources, reverse=True)
+    while stack:
+        name = stack[-1]
+        inputs = recipe.sources[name].inputs
+        missing = [i for i in inputs if not i.startswith("drv:") and i not in seen] if name not in seen else []
+        if missing:
+            stack += reversed(missing)
+        else:
+            seen[stack.pop()] = None
     return list(seen)
 
 
@@ -193,36 +195,25 @@ def _columns_of_input(state: _State, spec: SourceSpec, name: str) -> Columns:
     return Columns(typed=typed, untyped=untyped, open=FIELDS in schema)
 
 
+def _want(state: _State) -> None:
+    """Adds to each flow's needs what mixtures want of it."""
+    for mixture in state.recipe.mixtures.values():
+        for name in mixture.sources:
+            flow = state.flows[name]
+            if not flow.mixed:
+                flow.mixed = True
+                flow.users += 1
+                flow.needs.append(wanted(state.recipe, mixture, name, flow.columns, state.mistakes))
+        check_alike(state.recipe, mixture, {n: state.flows[n].columns for n in mixture.sources}, state.mistakes)
+
+
 def _demand(state: _State, flow: _Flow) -> None:
-    """Adds to ``flow.needs`` what mixtures want, then passes the chain's own needs to its inputs."""
-    recipe, spec = state.recipe, flow.spec
-    in_mixtures = [m for m in recipe.mixtures.values() if spec.name in m.weights]
-    if in_mixtures:
-        flow.users += 1
-        flow.needs.append(_wanted_by_examples(state, flow, in_mixtures[0]))
+    """Passes what is needed of a chain, and what it needs itself, to its inputs."""
     first = needed_first([link.effect for link in flow.links], union(flow.needs))
-    for name in spec.inputs:
+    for name in flow.spec.inputs:
         if not name.startswith("drv:"):
             state.flows[name].users += 1
             state.flows[name].needs.append(first)
-
-
-def _wanted_by_examples(state: _State, flow: _Flow, mixture: MixtureSpec) -> frozenset[str]:
-    where = state.recipe.where("mixture", mixture.name, "weights", flow.spec.name)
-    wanted = set(state.recipe.examples.columns) | {"input_ids"}
-    if not state.recipe.examples.columns and "labels" in flow.columns.typed:
-        wanted.add("labels")
-    for number, name in enumerate(state.recipe.examples.columns):
-        if name not in SERVED:
-            place = state.recipe.where("examples", "columns", number)
-            reason = "is not served by this release: further columns come with the stream release"
-            state.mistakes.add(f"examples.columns: '{name}' {reason}", "not-yet", place, f"served: {', '.join(SERVED)}")
-    for name in sorted(wanted & set(SERVED)):
-        if name not in flow.columns.typed:
-            hint = 'add { use = "tokenize" } to its handlers' if name == "input_ids" else "a handler must make it"
-            message = f"mixture.{mixture.name}: source.{flow.spec.name} gives no column '{name}' of numbers"
-            state.mistakes.add(message, "missing-column", where, hint)
-    return frozenset(wanted)
 
 
 def _derive(state: _State, flow: _Flow) -> None:
@@ -236,8 +227,7 @@ def _derive(state: _State, flow: _Flow) -> None:
     for link in flow.links:
         at = state.add(link.derivation(at, skip=spec.on_error == "skip"), f"source.{spec.name}").hex
     flow.open_end = Digest.parse(at)
-    in_mixture = any(spec.name in m.weights for m in state.recipe.mixtures.values())
-    if in_mixture or flow.users > 1:
+    if flow.mixed or flow.users > 1:
         flow.records = _records(state, flow)
 
 
@@ -274,75 +264,6 @@ def _records(state: _State, flow: _Flow) -> Digest:
         inputs=[flow.open_end.hex],
     )
     return state.add(derivation, f"source.{flow.spec.name}")
-
-
-def _mixture(state: _State, spec: MixtureSpec) -> Digest:
-    recipe = state.recipe
-    names = sorted(spec.weights)
-    ratios = weights.integer_weights([spec.weights[n] for n in names])
-    views = {n: _view(state, n, spec.name) for n in names}
-    if len(set(views.values())) < len(views):
-        twins = sorted(n for n in names if list(views.values()).count(views[n]) > 1)
-        raise RecipeError(
-            f"mixture.{spec.name}.weights: {' and '.join(twins)} are the same records",
-            kind="conflict",
-            where=recipe.where("mixture", spec.name, "weights"),
-            hint="merge their weights into one source",
-        )
-    rows = sorted((views[n].hex, w) for n, w in zip(names, ratios, strict=True))
-    arguments: dict[str, Any] = {"weights": [w for _, w in rows], "split": spec.name}
-    if len(rows) > 1:
-        arguments |= {"seed": recipe.seed, "mix": STREAM["mix"]}
-    if spec.until != "all":
-        arguments["until"] = spec.until
-    return state.add(
-        Derivation(kind="mixture", builder="mixture@1", arguments=arguments, inputs=[d for d, _ in rows]),
-        f"mixture.{spec.name}",
-    )
-
-
-def _view(state: _State, source: str, mixture: str) -> Digest:
-    """The derivation that a mixture sees of a source: its records, a split of them, dealt in an order."""
-    flow = state.flows[source]
-    spec, digest = flow.spec, flow.records
-    assert digest is not None
-    if spec.split:
-        low, high = split.thresholds({n: Fraction(v) for n, v in spec.split.items()})[mixture]
-        chosen = Derivation(
-            kind="split",
-            builder=f"split@{STREAM['split']}",
-            arguments={"name": mixture, "low": low, "high": high},
-            inputs=[digest.hex],
-        )
-        digest = state.add(chosen, f"source.{source}/{mixture}")
-    if spec.interleave:
-        dealt = Derivation(
-            kind="order",
-            builder=f"interleave@{STREAM['deal']}",
-            arguments={"readers": spec.interleave},
-            inputs=[digest.hex],
-        )
-        digest = state.add(dealt, f"source.{source}/{mixture}")
-    return digest
-
-
-def _examples(state: _State) -> dict[str, Any]:
-    spec = state.recipe.examples
-    found: dict[str, Any] = {"length": spec.length, "pack": spec.pack, "shuffle": spec.shuffle, "versions": {"pack": 1}}
-    if spec.shuffle != "none":
-        found["seed"] = state.recipe.seed
-        found["versions"]["permute"] = STREAM["permute"]
-    if spec.mask != "none":
-        found["mask"] = spec.mask
-    if spec.overlong != "error":
-        found["overlong"] = spec.overlong
-    if spec.columns:
-        found["columns"] = sorted(spec.columns)
-    if state.facts.tokenizer is not None and state.recipe.tokenizer is not None and state.recipe.tokenizer.pad:
-        tokenizer = state.lock.tokenizer
-        assert tokenizer is not None
-        found["pad"] = tokenizer.tokens[state.recipe.tokenizer.pad]
-    return found
 
 
 __all__ = ["Instance", "Lookup", "instantiate"]

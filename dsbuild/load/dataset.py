@@ -2,43 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dsbuild.digest import Digest
-from dsbuild.errors import DsbuildError, LockError, NotFoundError, RecipeError
-from dsbuild.graph import Derivation, Graph, parse
-from dsbuild.load.gather import Shape, allocate, fill
+from dsbuild.load.gather import Batch, gather
 from dsbuild.load.loader import Loader
-from dsbuild.load.source import Source, open_source
-from dsbuild.order.mix import Mixture, Stage
-from dsbuild.order.partition import positions
-from dsbuild.order.permute import Permutation, key
-from dsbuild.order.weights import phase_seed
+from dsbuild.load.part import Ints
+from dsbuild.load.pieces import by_part
+from dsbuild.load.shape import RangeError, Shape, token_dtype
+from dsbuild.load.source import Source
+from dsbuild.load.steps import schedule_of, share
+from dsbuild.load.stretch import Stretch, look_up
+from dsbuild.order.mix import Mixture
+from dsbuild.order.partition import Schedule
+from dsbuild.order.permute import key
+from dsbuild.order.shuffle import Order, order_of
 from dsbuild.store import Store
 
-Batch = dict[str, np.ndarray]
+if TYPE_CHECKING:
+    from dsbuild.load.find import Occurrence
+    from dsbuild.load.jax import JaxBatches
+    from dsbuild.load.torch import TorchBatches
+    from dsbuild.load.trace import Traced
 
-PERMUTATIONS_KEPT = 4096
-"""Permutations remembered by (source, epoch): each is a few words, or a table of at most 4,096 numbers."""
+ORDERS_KEPT = 4096
+"""Orders remembered by (source, epoch): each is a few words, or a table of at most 4,096 numbers."""
+
+SPREAD = 16
+"""Ranges of positions that lie in a span of at most so many times their number are looked up with what is between."""
+
+_MASKED = frozenset(("labels", "segment_ids", "position_ids", "cu_seqlens", "prefix_mask"))
 
 
-class RangeError(DsbuildError, IndexError):
-    """A step, example or rank outside of the dataset."""
-
-    exit_code = 4
-    title = "not found"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class Dataset:
     """The examples of one mixture of a recipe, in the order that the recipe's hash fixes.
 
-    ``len(dataset)`` examples; ``batch(step, size)`` is examples [step * size, (step + 1) * size).
+    ``len(dataset)`` examples; ``batch(step, size)`` is examples [step * size, (step + 1) * size). Threads may share
+    it; it can be pickled and survives a fork.
     """
 
     digest: Digest
@@ -47,8 +53,10 @@ class Dataset:
     shape: Shape
     sources: tuple[Source, ...]
     mixture: Mixture
-    seed: int | None
-    permutations: dict[tuple[int, int], Permutation] = field(default_factory=dict, compare=False, repr=False)
+    shuffle: Any
+    seed: int
+    orders: dict[tuple[int, int], Order] = field(default_factory=dict, repr=False)
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __repr__(self) -> str:
         return f"<Dataset {self.digest.short} {self.split}: {len(self):,} examples of {self.shape.length} tokens>"
@@ -57,227 +65,179 @@ class Dataset:
         assert self.mixture.length is not None
         return self.mixture.length
 
-    def steps(self, size: int) -> int:
-        """Whole batches of ``size`` examples; a last partial batch is dropped."""
-        if size < 1:
-            raise RangeError(f"batches of {size} examples: must be at least 1", kind="out-of-range")
-        return len(self) // size
+    def __reduce__(self) -> tuple[Any, ...]:
+        from dsbuild.load.opening import open_dataset
 
-    def locate(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """(source number, example of that source) of positions [start, stop), each int64."""
-        sources, slots = self.mixture.locate(start, stop)
-        found = np.empty(stop - start, np.int64)
-        for number, source in enumerate(self.sources):
-            mine = np.flatnonzero(sources == number)
-            epochs, indices = np.divmod(slots[mine], source.length)
-            if self.seed is not None:
-                for epoch in np.unique(epochs):
-                    at = epochs == epoch
-                    indices[at] = self._permutation(number, int(epoch))(indices[at])
-            found[mine] = indices
-        return sources, found
+        return _reopened, (open_dataset, self.digest.hex, self.split, str(self.store.root))
 
-    def share(self, step: int, size: int, rank: int, world: int) -> tuple[int, int]:
-        """[start, stop) of the stream that is ``rank``'s of step ``step``. Raises ``RangeError``."""
-        try:
-            return positions(step, size, rank, world)
-        except ValueError as error:
-            raise RangeError(str(error), kind="out-of-range") from None
+    def __iter__(self) -> Iterator[Batch]:
+        return (self.example(i) for i in range(len(self)))
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the parts that are open; a batch opens them again."""
+        for source in self.sources:
+            source.close()
+
+    def steps(self, size: int | Schedule) -> int:
+        """Whole batches of ``size`` examples; a last partial batch is dropped. Raises ``RangeError`` below 1."""
+        return schedule_of(size).steps(len(self))
 
     def example(self, index: int) -> Batch:
         """Example ``index`` of the stream, 0 <= index < len: a dict of arrays [L]."""
         if not 0 <= index < len(self):
             raise RangeError(f"example {index}: the dataset has {len(self)}", kind="out-of-range")
-        return {n: a[0] for n, a in self._rows(index, index + 1, np.dtype(np.int32), None).items()}
+        return {name: array[0] for name, array in self.examples(index, index + 1).items()}
+
+    def examples(self, start: int, stop: int, *, dtype: Any = np.int32, columns: Sequence[str] | None = None) -> Batch:
+        """Examples [start, stop) of the stream: a dict of arrays [stop - start, L], as ``batch`` says."""
+        if not 0 <= start <= stop <= len(self):
+            raise RangeError(f"examples {start} to {stop}: the dataset has {len(self)}", kind="out-of-range")
+        chosen = self.shape.chosen(columns)
+        return gather(self.stretch([(start, stop)], chosen), 0, stop - start, self.dtype(dtype), chosen)
 
     def batch(
         self,
         step: int,
-        size: int,
+        size: int | Schedule,
         rank: int = 0,
         world: int = 1,
         *,
         dtype: Any = np.int32,
         columns: Sequence[str] | None = None,
+        uneven: bool = False,
     ) -> Batch:
         """Rank ``rank``'s rows of step ``step``: a dict of arrays [size / world, L].
 
-        ``input_ids`` of ``dtype``; ``labels`` int32, shifted by one, -100 where there is no loss; with a document mask
-        ``segment_ids`` (0 = padding) and ``position_ids``. Raises ``RangeError`` past the end, and where ``world`` does
-        not divide ``size``.
+        ``input_ids`` of ``dtype``; ``labels`` int32 (int64 where ``dtype`` has 64 bits), shifted by one, -100 where
+        there is no loss. With a document mask, int32 ``segment_ids`` (1, 2, … in a row, 0 = padding) and
+        ``position_ids``, and where ``columns`` asks for it ``cu_seqlens`` (int32 [documents + 1]: the borders of
+        documents and paddings in the flattened rows); with a prefix mask, uint8 ``prefix_mask``. Raises ``RangeError``
+        past the end, and where ``world`` does not divide ``size`` unless ``uneven`` lets ranks' shares differ by one.
         """
-        if not 0 <= step < self.steps(size):
+        start, stop = self.share(step, size, rank, world, uneven=uneven)
+        return self.examples(start, stop, dtype=dtype, columns=columns)
+
+    def rows(
+        self, step: int, size: int | Schedule, rank: int = 0, world: int = 1, *, uneven: bool = False
+    ) -> dict[str, Ints]:
+        """What the rows of a batch are, without reading them: int64 arrays ``position``, ``source`` (number in
+        ``sources``), ``epoch`` and ``example`` (of the source), each [size / world]."""
+        start, stop = self.share(step, size, rank, world, uneven=uneven)
+        sources, epochs, examples = self.locate([(start, stop)])
+        return {"position": np.arange(start, stop), "source": sources, "epoch": epochs, "example": examples}
+
+    def trace(
+        self, step: int, size: int | Schedule, rank: int = 0, world: int = 1, *, uneven: bool = False
+    ) -> list[Traced]:
+        """What the rows of a batch were made of, one ``Traced`` an example: its source, and for each of its pieces the
+        file, record number and token span. Reads no tokens. Raises ``RangeError`` as ``batch``."""
+        from dsbuild.load.trace import trace
+
+        return trace(self, step, size, rank, world, uneven=uneven)
+
+    def find(
+        self,
+        source: str,
+        record: int,
+        file: str | int | None = None,
+        *,
+        size: int | Schedule | None = None,
+        limit: int = 1000,
+    ) -> list[Occurrence]:
+        """Every place of the stream with tokens of record ``record`` (its number in the file, from 0) of ``source`` (a
+        name, or a view's first digits), at most ``limit``, by position; with ``size`` also their steps and rows.
+
+        ``file``: a name, a content id's first digits or a number in the source's list; None where it has one file.
+        Raises ``NotFoundError`` for what there is not, kind ``not-in-stream`` for a record that no example has, saying
+        why: filtered, skipped, dropped, of another split, or past the stream's end.
+        """
+        from dsbuild.load.find import find
+
+        return find(self, source, record, file, size=size, limit=limit)
+
+    def loader(self, size: int | Schedule, rank: int = 0, world: int = 1, **options: Any) -> Loader:
+        """An iterator over batches: ``start``, ``prefetch``, ``threads``, ``reuse`` and more, see ``Loader``."""
+        return Loader(self, size, rank, world, **options)
+
+    def torch(self, size: int | Schedule, **options: Any) -> TorchBatches:
+        """A PyTorch ``IterableDataset`` of whole batches; see ``dsbuild.load.torch``."""
+        from dsbuild.load.torch import TorchBatches
+
+        return TorchBatches(self, size, **options)
+
+    def jax(self, size: int | Schedule, sharding: Any, **options: Any) -> JaxBatches:
+        """An iterator over batches as global ``jax.Array``s under ``sharding``; see ``dsbuild.load.jax``."""
+        from dsbuild.load.jax import JaxBatches
+
+        return JaxBatches(self, size, sharding, **options)
+
+    def share(
+        self, step: int, size: int | Schedule, rank: int = 0, world: int = 1, *, uneven: bool = False
+    ) -> tuple[int, int]:
+        """[start, stop) of the stream that is ``rank``'s of step ``step``. Raises ``RangeError``."""
+        schedule = schedule_of(size)
+        last = schedule.steps(len(self))
+        if not 0 <= step < last:
             raise RangeError(
-                f"step {step}: the dataset has {self.steps(size)} whole batches of {size}",
+                f"step {step}: the dataset has {last} whole batches",
                 kind="out-of-range",
                 hint="'until = { epochs = N }' in the mixture makes it longer",
             )
-        start, stop = self.share(step, size, rank, world)
-        return self._rows(start, stop, self._dtype(dtype), columns)
+        return share(schedule.first(step), schedule.size(step), rank, world, uneven=uneven)
 
-    def loader(
-        self, size: int, rank: int = 0, world: int = 1, *, start: int = 0, prefetch: int = 2, **options: Any
-    ) -> Loader:
-        """An iterator over batches from step ``start``, made ahead by a thread; see ``Loader``."""
-        return Loader(dataset=self, size=size, rank=rank, world=world, step=start, prefetch=prefetch, options=options)
+    def locate(self, ranges: Sequence[tuple[int, int]]) -> tuple[Ints, Ints, Ints]:
+        """(source number, epoch, example of the source) of the positions of ``ranges``, int64 each."""
+        sources, ordinals = self._taken(ranges)
+        epochs, examples = np.empty(len(sources), np.int64), np.empty(len(sources), np.int64)
+        for source, places in by_part(sources):
+            epoch, at = np.divmod(ordinals[places], self.sources[source].length)
+            epochs[places] = epoch
+            for number in np.unique(epoch).tolist() if self.shuffle != "none" else ():
+                now = epoch == number
+                at[now] = self.order(source, number)(at[now])
+            examples[places] = at
+        return sources, epochs, examples
 
-    def __iter__(self) -> Iterator[Batch]:
-        return (self.example(i) for i in range(len(self)))
+    def stretch(self, ranges: Sequence[tuple[int, int]], columns: Sequence[str]) -> Stretch:
+        """The positions of ``ranges``, one after the other, looked up as far as ``columns`` need it."""
+        documents = self.shape.documents and not _MASKED.isdisjoint(columns)
+        return look_up(self.shape, self.sources, *self.locate(ranges), documents=documents)
 
-    def _dtype(self, wanted: Any) -> np.dtype[Any]:
-        """``wanted`` as a dtype that holds every token id. Raises ``RangeError``."""
-        try:
-            dtype: np.dtype[Any] = np.dtype(wanted)
-        except TypeError:
-            raise RangeError(f"dtype {wanted!r}: numpy knows no such dtype", kind="out-of-range") from None
-        stored = max(np.dtype(s.records.schema["input_ids"].dtype).itemsize for s in self.sources)
-        if dtype.kind not in "iu" or dtype.itemsize < stored or (dtype.kind == "i" and dtype.itemsize * 8 < 17):
-            raise RangeError(f"dtype {dtype}: does not hold every token id of this dataset", kind="out-of-range")
-        return dtype
-
-    def _permutation(self, source: int, epoch: int) -> Permutation:
-        assert self.seed is not None
-        found = self.permutations.get((source, epoch))
+    def order(self, source: int, epoch: int) -> Order:
+        """The order of the examples of a source in an epoch."""
+        found = self.orders.get((source, epoch))
         if found is None:
             view = self.sources[source]
-            found = Permutation(key(self.seed, view.digest, epoch), view.length)
-            if len(self.permutations) >= PERMUTATIONS_KEPT:
-                self.permutations.clear()
-            self.permutations[source, epoch] = found
+            found = order_of(self.shuffle, key(self.seed, view.digest, epoch), view.length)
+            with self.lock:
+                while len(self.orders) >= ORDERS_KEPT:
+                    del self.orders[next(iter(self.orders))]
+                self.orders[source, epoch] = found
         return found
 
-    def _rows(self, start: int, stop: int, dtype: np.dtype[Any], columns: Sequence[str] | None) -> Batch:
-        names = self.shape.columns() if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
-        unknown = [n for n in names if n not in self.shape.columns()]
-        if unknown:
-            raise RangeError(f"columns {unknown}: this dataset gives {list(self.shape.columns())}", kind="out-of-range")
-        out = allocate(self.shape, stop - start, dtype, names)
-        sources, indices = self.locate(start, stop)
-        for row, (source, index) in enumerate(zip(sources.tolist(), indices.tolist(), strict=True)):
-            fill(self.shape, self.sources[source], index, out, row)
-        return out
+    def dtype(self, wanted: Any) -> np.dtype[Any]:
+        """``wanted`` as a dtype that holds every token id. Raises ``RangeError``."""
+        fields = [s.records.schema for s in self.sources if "input_ids" in s.records.schema]
+        return token_dtype(wanted, [np.dtype(f["input_ids"].dtype) for f in fields])
+
+    def _taken(self, ranges: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:
+        """(source, how many of its examples came before) of positions; near ranges are looked up at once."""
+        low, high = ranges[0][0], ranges[-1][1]
+        asked = sum(stop - start for start, stop in ranges)
+        if len(ranges) > 1 and high - low <= SPREAD * asked:
+            sources, ordinals = self.mixture.locate(low, high)
+            chosen = np.concatenate([np.arange(start - low, stop - low) for start, stop in ranges])
+            return sources[chosen], ordinals[chosen]
+        found = [self.mixture.locate(start, stop) for start, stop in ranges]
+        return np.concatenate([s for s, _ in found]), np.concatenate([k for _, k in found])
 
 
-def open_dataset(
-    target: str | Path, *, split: str = "train", store: str | Path | Store | None = None, follow: bool = False
-) -> Dataset:
-    """The dataset that ``target`` names: a recipe's hash (or a unique prefix), or the path of a recipe with a lock.
-
-    ``split``: the mixture's name. ``store``: a store's directory; by default the one that the command line would use.
-    Raises ``NotFoundError`` for an unknown hash, mixture or store and ``CorruptError`` for damaged records of it.
-    """
-    if follow:
-        raise RecipeError(
-            "follow: reading while building is not served by this release",
-            kind="not-yet",
-            hint="build first, then open the hash",
-        )
-    opened = _store(target, store)
-    digest = resolve_target(opened, target)
-    top = _derivation(opened, digest)
-    if top.kind != "dataset":
-        raise NotFoundError(f"{digest.short} is a {top.kind}, not a recipe's hash", kind="not-found")
-    assert isinstance(top.inputs, Mapping)
-    if split not in top.inputs:
-        raise NotFoundError(
-            f"mixture '{split}': {digest.short} has {', '.join(sorted(top.inputs))}",
-            kind="not-found",
-            hint=f"open_dataset(…, split={sorted(top.inputs)[0]!r})",
-        )
-    return _dataset(opened, digest, top, split, Digest.parse(top.inputs[split]))
-
-
-def _dataset(store: Store, digest: Digest, top: Derivation, split: str, mixture: Digest) -> Dataset:
-    spec, a = _derivation(store, mixture), top.arguments
-    shape = Shape(
-        length=int(a["length"]),
-        packed=a["pack"] == "concat",
-        documents=a.get("mask") == "document",
-        pad=int(a.get("pad", 0)),
-        overlong=str(a.get("overlong", "error")),
-    )
-    sources = tuple(
-        open_source(store, lambda d: _derivation(store, d), view, window=shape.length, packed=shape.packed)
-        for view in spec.references()
-    )
-    empty = [s.digest.short for s in sources if s.length == 0]
-    if empty:
-        raise NotFoundError(
-            f"mixture '{split}': {len(empty)} of its sources give no example ({', '.join(empty)})",
-            kind="empty",
-            hint="a source needs at least 2 tokens; leave an empty one out of the mixture's weights",
-        )
-    seed = int(spec.arguments.get("seed", 0))
-    return Dataset(
-        digest=digest,
-        split=split,
-        store=store,
-        shape=shape,
-        sources=sources,
-        mixture=_mixture(spec, sources, seed),
-        seed=int(a["seed"]) if a["shuffle"] == "full" else None,
-    )
-
-
-def _mixture(spec: Derivation, sources: Sequence[Source], seed: int) -> Mixture:
-    ids = [s.digest for s in sources]
-    stage = Stage(
-        first=0,
-        weights=tuple(int(w) for w in spec.arguments["weights"]),
-        phases=tuple(phase_seed(seed, 0, d) for d in ids),
-    )
-    return Mixture(
-        ids=tuple(d.raw for d in ids),
-        lengths=tuple(s.length for s in sources),
-        stages=(stage,),
-        until=spec.arguments.get("until", "all"),
-    )
-
-
-def _store(target: str | Path, store: str | Path | Store | None) -> Store:
-    if isinstance(store, Store):
-        return store
-    import os
-
-    from dsbuild.store import find_store
-
-    directory = Path(target).parent if is_recipe(str(target)) else None
-    return Store.open(find_store(directory, None if store is None else str(store), dict(os.environ)), readonly=True)
-
-
-def resolve_target(store: Store, target: str | Path) -> Digest:
-    """The digest that ``target`` names: hexadecimal digits, or the path of a recipe with a lock beside it."""
-    text = str(target)
-    return recipe_graph(store, Path(text)).output if is_recipe(text) else store.resolve(text)
-
-
-def is_recipe(target: str) -> bool:
-    """Whether ``target`` is the path of a recipe, not a hash."""
-    return target.endswith((".toml", ".json"))
-
-
-def recipe_graph(store: Store, path: Path) -> Graph:
-    """The graph of a recipe by its lock, with names for people. Raises ``LockError`` if the lock does not cover it."""
-    from dsbuild.graph import instantiate
-    from dsbuild.recipe import load_recipe, lock_path, read_lock
-
-    recipe = load_recipe(path)
-    lock = read_lock(lock_path(recipe.path))
-    if not lock.covers_recipe(recipe):
-        raise LockError(
-            f"{recipe.path}: names files, patterns, tokens or a tokenizer that its lock does not know",
-            kind="lock-mismatch",
-            hint=f"'dsbuild build {recipe.path} --update' looks at them and accepts them",
-        )
-    return instantiate(recipe, lock, store.derivation).graph
-
-
-def _derivation(store: Store, digest: Digest) -> Derivation:
-    data = store.derivation(digest)
-    if data is None:
-        raise NotFoundError(
-            f"{digest.hex}: no such derivation in the store at {store.root}",
-            kind="not-found",
-            hint="'dsbuild build RECIPE' puts it there; 'dsbuild list' shows what is there",
-        )
-    return parse(data)
+def _reopened(opener: Any, target: str, split: str, root: str) -> Dataset:
+    found: Dataset = opener(target, split=split, store=root)
+    return found

@@ -1,113 +1,247 @@
-"""Gather: examples become rows of preallocated arrays."""
+"""Gather: rows of a stretch become the arrays of a batch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dsbuild.errors import BuildError
-from dsbuild.load.source import Source, Span
+from dsbuild.errors import BuildError, CorruptError
+from dsbuild.load.part import Ints
+from dsbuild.load.pieces import by_part
+from dsbuild.load.shape import IGNORED
+from dsbuild.load.stretch import Stretch, TokenColumn, damaged
+from dsbuild.load.windows import windows
+from dsbuild.schema import Field
 
-IGNORED = -100
-"""The label of a position without loss."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What examples look like: ``length`` L, packing, document mask, ``pad`` id, what to do with long records."""
-
-    length: int
-    packed: bool
-    documents: bool
-    pad: int
-    overlong: str
-
-    def columns(self) -> tuple[str, ...]:
-        """The arrays of a batch, in order."""
-        found = ("input_ids", "labels")
-        return (*found, "segment_ids", "position_ids") if self.documents else found
+Batch = dict[str, np.ndarray]
 
 
-def allocate(shape: Shape, rows: int, dtype: np.dtype[Any], columns: Sequence[str]) -> dict[str, np.ndarray]:
-    """Arrays [rows, L]: ``input_ids`` of ``dtype``, the others int32."""
-    return {n: np.empty((rows, shape.length), dtype if n == "input_ids" else np.int32) for n in columns}
+def gather(stretch: Stretch, start: int, stop: int, dtype: np.dtype[Any], columns: Sequence[str]) -> Batch:
+    """The arrays ``columns`` of rows [start, stop): [stop - start, L], but ``cu_seqlens`` and further columns.
 
-
-def fill(shape: Shape, source: Source, index: int, out: dict[str, np.ndarray], row: int) -> None:
-    """Write example ``index`` of ``source`` into row ``row`` of the arrays in ``out``.
-
-    A window holds L+1 tokens: ``input_ids`` are the first L, ``labels`` the last L, so no target is lost at a border.
+    ``input_ids`` and further token columns hold the first L tokens of a row's L + 1, ``labels`` the last L, so no
+    target is lost at a border. Raises ``CorruptError`` for damage and ``BuildError`` for values that do not fit.
     """
-    spans = [s if shape.packed else _record_span(shape, source, s) for s in source.spans(index)]
-    tokens = np.empty(shape.length + 1, np.int64)
-    length = _copy(source, spans, "input_ids", tokens)
-    inputs = min(length, shape.length)
-    if "input_ids" in out:
-        out["input_ids"][row, :inputs] = tokens[:inputs]
-        out["input_ids"][row, inputs:] = shape.pad
-    starts = _document_starts(source, spans, length) if shape.documents else None
-    if "labels" in out:
-        targets = tokens
-        if "labels" in source.records.schema:
-            targets = np.empty(shape.length + 1, np.int64)
-            _copy(source, spans, "labels", targets)
-        out["labels"][row, : max(length - 1, 0)] = targets[1:length]
-        out["labels"][row, max(length - 1, 0) :] = IGNORED
-        if starts is not None:  # the first token of another document is no target of this one
-            out["labels"][row, starts[1:] - 1] = IGNORED
-    if starts is not None:
-        _write_documents(starts[starts < inputs], inputs, out, row)
+    shape = stretch.shape
+    if start == stop:
+        return {name: _none(stretch, dtype, name) for name in columns}
+    found: Batch = {}
+    tokens: np.ndarray | None = None
+    flat = _flat(stretch, start, stop) if stretch.documents is not None else None
+    own = "labels" not in columns or any(part.source_of("labels") == "labels" for _, part in stretch.parts)
+    if "input_ids" in columns or not own:
+        tokens = _window(stretch, start, stop, "input_ids", shape.length + (not own))
+    for name in columns:
+        if name == "input_ids":
+            assert tokens is not None
+            found[name] = _padded(stretch, start, stop, _cast(tokens[:, : shape.length], dtype, name))
+        elif name == "labels":
+            last = tokens if not own else _window(stretch, start, stop, "labels", shape.length + 1)
+            assert last is not None
+            found[name] = _labels(stretch, start, stop, last[:, 1:], dtype, flat)
+        elif name in _MASKS:
+            assert flat is not None
+            found[name] = _MASKS[name](flat).reshape(-1 if name == "cu_seqlens" else (stop - start, shape.length))
+        elif name == "prefix_mask":
+            assert flat is not None
+            found[name] = _prefixes(_window(stretch, start, stop, "labels", shape.length), flat)
+        elif shape.packed:
+            wide = _window(stretch, start, stop, name, shape.length)
+            found[name] = wide.astype(stretch.field(name).dtype, copy=False)
+        else:
+            found[name] = _further(stretch, start, stop, name)
+    return found
 
 
-def _copy(source: Source, spans: Sequence[Span], column: str, out: np.ndarray) -> int:
-    done = 0
-    for span in spans:
-        size = span.stop - span.start
-        source.part(span.part).copy(column, span.start, span.stop, out[done : done + size])
-        done += size
-    return done
+def _none(stretch: Stretch, dtype: np.dtype[Any], name: str) -> np.ndarray:
+    """The array ``name`` of no rows."""
+    shape = stretch.shape
+    if name == "cu_seqlens":
+        return np.zeros(1, np.int32)
+    if name in shape.further:
+        field = stretch.field(name)
+        return np.empty((0, *_inner(stretch, field)), field.dtype)
+    made = {"input_ids": dtype, "labels": _label_dtype(dtype), "prefix_mask": np.dtype(np.uint8)}
+    return np.empty((0, shape.length), made.get(name, np.dtype(np.int32)))
 
 
-def _record_span(shape: Shape, source: Source, span: Span) -> Span:
-    """The tokens of the one record that ``span`` (in records) names, cut to L+1 if so told."""
-    ends = source.part(span.part).ends
-    start, stop = (int(ends[span.start - 1]) if span.start else 0), int(ends[span.start])
-    if stop - start > shape.length + 1:
-        if shape.overlong != "cut":
+def _inner(stretch: Stretch, field: Field) -> tuple[int, ...]:
+    """The shape that a further column has in one example."""
+    shape = stretch.shape
+    lengths = [n or 0 for n in field.shape]
+    if field.ragged:
+        lengths[0] = shape.length if shape.packed else shape.shapes.get(field.name, 0)
+    return tuple(lengths)
+
+
+def _label_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.int64 if dtype.itemsize == 8 else np.int32)
+
+
+def _window(stretch: Stretch, start: int, stop: int, name: str, length: int) -> np.ndarray:
+    """The first ``length`` tokens of rows [start, stop): [rows, length] of the dtype that is stored, 0 past the end.
+
+    A further column has its values' shape behind these axes.
+    """
+    stretch.prove(start, stop, name)
+    column = stretch.column(name)
+    whole = stretch.whole[start:stop]
+    if len(column.dtypes) == 1:
+        out, done = _whole_rows(stretch, start, column, whole, length, column.dtypes[0])
+    else:
+        out = np.empty((stop - start, length, *column.inner), np.result_type(*column.dtypes))
+        done = np.zeros(stop - start, bool)
+        held = stretch.held[stretch.first[start:stop][whole]]
+        for dtype in column.dtypes:
+            chosen = whole.copy()
+            chosen[whole] = np.array([values.dtype == dtype for values in column.values])[held]
+            some, copied = _whole_rows(stretch, start, column, chosen, length, dtype)
+            out[copied] = some[copied]
+            done |= copied
+    for row in np.flatnonzero(~done).tolist():
+        at = 0
+        for piece in range(int(stretch.first[start + row]), int(stretch.first[start + row + 1])):
+            base, size = int(stretch.base[piece]), min(int(stretch.size[piece]), length - at)
+            out[row, at : at + size] = column.values[stretch.held[piece]][base : base + size]
+            at += size
+        out[row, at:] = 0
+    return out
+
+
+def _whole_rows(
+    stretch: Stretch, start: int, column: TokenColumn, chosen: np.ndarray, length: int, dtype: np.dtype[Any]
+) -> tuple[np.ndarray, np.ndarray]:
+    """An array for all rows from ``start`` on with those that are ``chosen`` (bool) filled, and which ones are."""
+    found: np.ndarray | None = None
+    if chosen.any():
+        pieces = stretch.first[start : start + len(chosen)]
+        if not chosen.all():  # any window will do for a row that is filled later
+            pieces = np.where(chosen, pieces, pieces[np.argmax(chosen)])
+        width = math.prod(column.inner)
+        addresses = column.addresses[stretch.held[pieces]] + stretch.base[pieces] * (dtype.itemsize * width)
+        found = windows(addresses, length * width, dtype)
+    if found is None:
+        return np.empty((len(chosen), length, *column.inner), dtype), np.zeros(len(chosen), bool)
+    return found.reshape(len(chosen), length, *column.inner), chosen
+
+
+def _cast(values: np.ndarray, dtype: np.dtype[Any], name: str) -> np.ndarray:
+    """``values`` as ``dtype``. Raises ``BuildError`` for one that does not fit."""
+    if values.dtype == dtype:
+        return np.ascontiguousarray(values)
+    if not np.can_cast(values.dtype, dtype) and values.size:
+        low, high, info = int(values.min()), int(values.max()), np.iinfo(dtype)
+        if low < info.min or high > info.max:
             raise BuildError(
-                f"part {span.part}, record {span.start}: {stop - start} tokens, above length + 1 = {shape.length + 1}",
-                kind="record-too-long",
-                hint='raise [examples] length, or set overlong = "cut"',
+                f"column '{name}': {low if low < info.min else high} does not fit {dtype}",
+                kind="bad-value",
+                hint="ask for a wider dtype",
             )
-        stop = start + shape.length + 1
-    return Span(part=span.part, start=start, stop=stop)
+    return values.astype(dtype)
 
 
-def _document_starts(source: Source, spans: Sequence[Span], length: int) -> np.ndarray:
-    """Positions in the window where a document starts; 0 is always one (the rest of a document, or its start)."""
-    found = [np.zeros(1, np.int64)]
-    done = 0
-    for span in spans:
-        ends = source.part(span.part).ends
-        # the next document starts where one ends; and a part always starts with one
-        low, high = np.searchsorted(ends, [span.start, span.stop], "left")
-        found.append(ends[low:high] - span.start + done)
-        if span.start == 0:
-            found.append(np.array([done], np.int64))
-        done += span.stop - span.start
-    starts = np.unique(np.concatenate(found))
-    return starts[starts < max(length, 1)]
+def _padded(stretch: Stretch, start: int, stop: int, ids: np.ndarray) -> np.ndarray:
+    """``ids`` with the pad token past each row's end."""
+    tokens = stretch.tokens[start:stop]
+    if stretch.shape.pad:
+        for row in np.flatnonzero(tokens < stretch.shape.length).tolist():
+            ids[row, int(tokens[row]) :] = stretch.shape.pad
+    return ids
 
 
-def _write_documents(starts: np.ndarray, inputs: int, out: dict[str, np.ndarray], row: int) -> None:
-    """``segment_ids``: 1, 2, … a document, 0 = padding. ``position_ids`` restart at each document."""
-    lengths = np.diff(starts, append=inputs)
-    if "segment_ids" in out:
-        out["segment_ids"][row, :inputs] = np.repeat(np.arange(1, len(starts) + 1), lengths)
-        out["segment_ids"][row, inputs:] = 0
-    if "position_ids" in out:
-        out["position_ids"][row, :inputs] = np.arange(inputs) - np.repeat(starts, lengths)
-        out["position_ids"][row, inputs:] = 0
+@dataclass(frozen=True, slots=True, eq=False)
+class _Flat:
+    """Documents and paddings along flattened rows: where each starts, how long it is (int64), and its segment."""
+
+    starts: Ints
+    lengths: Ints
+    segments: Ints
+
+    @property
+    def end(self) -> int:
+        return int(self.starts[-1] + self.lengths[-1]) if len(self.starts) else 0
+
+
+def _flat(stretch: Stretch, start: int, stop: int) -> _Flat:
+    documents, length = stretch.documents, stretch.shape.length
+    assert documents is not None
+    first, last = int(documents.first[start]), int(documents.first[stop])
+    row = np.repeat(np.arange(stop - start), np.diff(documents.first[start : stop + 1]))
+    starts = documents.start[first:last] + row * length
+    return _Flat(starts, np.diff(starts, append=(stop - start) * length), documents.segment[first:last])
+
+
+def _labels(
+    stretch: Stretch, start: int, stop: int, last: np.ndarray, dtype: np.dtype[Any], flat: _Flat | None
+) -> np.ndarray:
+    """int32, or int64 where ids are: the targets, -100 past a row's last one and at another document's first token."""
+    length = stretch.shape.length
+    labels = _cast(last, _label_dtype(dtype), "labels")
+    tokens = stretch.tokens[start:stop]
+    for row in np.flatnonzero(tokens <= length).tolist():
+        labels[row, max(int(tokens[row]) - 1, 0) :] = IGNORED
+    if flat is not None and stretch.documents is not None:
+        labels.reshape(-1)[flat.starts[flat.starts % length > 0] - 1] = IGNORED
+        labels[stretch.documents.turns[start:stop], -1] = IGNORED
+    return labels
+
+
+def _segments(flat: _Flat) -> np.ndarray:
+    return np.repeat(flat.segments.astype(np.int32), flat.lengths)
+
+
+def _positions(flat: _Flat) -> np.ndarray:
+    found = np.arange(flat.end, dtype=np.int32)
+    found -= np.repeat(flat.starts.astype(np.int32), flat.lengths)
+    for at in np.flatnonzero(flat.segments == 0).tolist():
+        found[flat.starts[at] : flat.starts[at] + flat.lengths[at]] = 0
+    return found
+
+
+def _borders(flat: _Flat) -> np.ndarray:
+    """``cu_seqlens``: int32, where each document (and each row's padding) starts in the flattened rows, and the end."""
+    return np.append(flat.starts, flat.end).astype(np.int32)
+
+
+_MASKS = {"segment_ids": _segments, "position_ids": _positions, "cu_seqlens": _borders}
+
+
+def _prefixes(labels: np.ndarray, flat: _Flat) -> np.ndarray:
+    """``prefix_mask``: uint8, 1 on the tokens of a document before its first token that has loss."""
+    tokens, ends = labels.reshape(-1), flat.starts + flat.lengths
+    # the first place with loss at or after each document's start; no later than its end
+    loss = np.append(np.flatnonzero(tokens != IGNORED), len(tokens))
+    first = np.minimum(loss[np.searchsorted(loss, flat.starts)], ends)
+    first[flat.segments == 0] = flat.starts[flat.segments == 0]
+    marks = np.zeros(len(tokens) + 1, np.int8)
+    np.add.at(marks, flat.starts, 1)
+    np.add.at(marks, first, -1)
+    return np.cumsum(marks[:-1], dtype=np.int8).astype(np.uint8).reshape(labels.shape)
+
+
+def _further(stretch: Stretch, start: int, stop: int, column: str) -> np.ndarray:
+    """A column of examples that are one record each: [rows, *shape], ragged ones padded with 0 to their length."""
+    assert stretch.records is not None
+    held, records = (a[start:stop] for a in stretch.records)
+    field = stretch.field(column)
+    length = stretch.shape.shapes.get(column, 0)
+    out = np.zeros((stop - start, *_inner(stretch, field)), field.dtype)
+    for number, places in by_part(held):
+        part = stretch.parts[number][1]
+        for place in places.tolist():
+            row = int(records[place])
+            low, high = (row, row + 1) if not field.ragged else part.offsets(column)[row : row + 2].tolist()
+            high = min(high, low + length) if field.ragged else high
+            try:
+                part.stored.touch(column, low, high)
+            except CorruptError as error:
+                raise damaged(part, row, error) from None
+            if field.ragged:
+                out[place, : high - low] = part.values(column)[low:high]
+            else:
+                out[place] = part.values(column)[row]
+    return out

@@ -1,100 +1,128 @@
-"""Loader: batches in order, made ahead by one thread; its state is one integer.
-
-Safe to resume on any number of ranks: the position counts examples of the whole batch, which the world does not change.
-"""
+"""Loader: batches of a dataset in order, made ahead by threads; its state is a position."""
 
 from __future__ import annotations
 
-import contextlib
-import queue
-import threading
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dsbuild.errors import LockError
+from dsbuild.errors import DsbuildError, LockError
+from dsbuild.load.gather import Batch, gather
+from dsbuild.load.prefetch import Prefetch
+from dsbuild.load.shape import RangeError
+from dsbuild.load.steps import schedule_of, share
+from dsbuild.load.stretch import Stretch
+from dsbuild.order.partition import Schedule
 
 if TYPE_CHECKING:
     from dsbuild.load.dataset import Dataset
 
-Batch = dict[str, np.ndarray]
+ROWS = 8192
+"""Rows that are looked up at once, at most; more where there are many sources."""
+
+MOST_ROWS = 1 << 16
+
+PATIENCE = 60.0
+"""Seconds without a batch after which a warning says so."""
+
+Job = Callable[[], Batch]
 
 
 class Loader:
-    """An iterator over ``dataset.batch(step, …)`` for step, step + 1, … to the end.
+    """An iterator over a rank's share of batches to the end of the dataset; a last partial batch is left out.
 
-    ``prefetch``: batches kept ready by a thread (0 = none). Errors of the thread reach the caller in their place.
+    ``size``: examples of a batch over all ranks, or a ``Schedule`` of sizes by step. ``start``: the first step.
+    ``prefetch``: batches made ahead by ``threads`` threads (0 = none, made when asked for). ``reuse``: give the same
+    arrays again, so that a batch is valid until ``prefetch + 1`` more were taken. ``uneven``: let ranks' shares differ
+    by one example where the world does not divide the size. ``dtype`` and ``columns``: as ``Dataset.batch``. Errors of
+    threads are raised in their place. Not to be shared by threads.
     """
 
     def __init__(
         self,
-        *,
         dataset: Dataset,
-        size: int,
+        size: int | Schedule,
         rank: int = 0,
         world: int = 1,
-        step: int = 0,
+        *,
+        start: int = 0,
         prefetch: int = 2,
-        options: Mapping[str, Any],
+        threads: int = 1,
+        reuse: bool = False,
+        uneven: bool = False,
+        dtype: Any = np.int32,
+        columns: Sequence[str] | None = None,
     ) -> None:
-        dataset.share(0, size, rank, world)  # numbers that make no sense are told here, not in the thread
-        self.dataset, self.size, self.rank, self.world, self.prefetch = dataset, size, rank, world, prefetch
-        self._options = dict(options)
-        self._step = step
-        self._ready: queue.Queue[tuple[int, Batch | BaseException]] | None = None
-        self._end: weakref.finalize[[threading.Thread, Any, threading.Event], Loader] | None = None
+        self.dataset, self.rank, self.world, self.uneven = dataset, rank, world, uneven
+        self.schedule = schedule_of(size)
+        for one in set(self.schedule.sizes):  # numbers that make no sense are told here, not in a thread
+            share(0, one, rank, world, uneven=uneven)
+        self._columns, self._dtype = dataset.shape.chosen(columns), dataset.dtype(dtype)
+        if prefetch < 0 or threads < 1:
+            raise RangeError(f"prefetch {prefetch}, threads {threads}: at least 0 and 1", kind="out-of-range")
+        self._depth, self._threads, self._reuse = prefetch, threads, reuse
+        self._buffers: deque[Batch] = deque(maxlen=prefetch + 2)
+        self._ahead: Prefetch[Batch] | None = None
+        self._jobs: Iterator[Job] | None = None
+        self.seek(start)
 
     @property
     def step(self) -> int:
         """The step of the next batch."""
         return self._step
 
+    @property
+    def position(self) -> int:
+        """The first example of the next batch: how many examples of the stream came before it."""
+        return self._position
+
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
-        if self._step >= self.dataset.steps(self.size):
+        size = self.schedule.size(self._step)
+        if self._position + size > len(self.dataset):
             self.close()
             raise StopIteration
-        found = self._make(self._step) if self.prefetch <= 0 else self._take()
+        found = self._take()
         self._step += 1
-        return found
+        self._position += size
+        return self._kept(found) if self._reuse else found
 
     def seek(self, step: int) -> None:
-        """Go to ``step``: O(1)."""
+        """Go to ``step``: O(1). Raises ``RangeError`` below 0; past the end there is no batch."""
+        if step < 0:
+            raise RangeError(f"step {step}: must be at least 0", kind="out-of-range")
         self.close()
-        self._step = step
+        self._step, self._position = step, self.schedule.first(step)
 
     def state_dict(self) -> dict[str, Any]:
-        """Dataset, mixture and position in examples: under 200 bytes as JSON."""
-        return {"dataset": self.dataset.digest.hex, "split": self.dataset.split, "position": self._step * self.size}
+        """Dataset, mixture, step and position in examples: under 200 bytes as JSON. Any world size may load it."""
+        return {
+            "dataset": self.dataset.digest.hex,
+            "split": self.dataset.split,
+            "step": int(self._step),
+            "position": int(self._position),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go to the position of ``state``. Raises ``LockError`` if it is another dataset's or between two batches."""
-        if state.get("dataset") != self.dataset.digest.hex or state.get("split") != self.dataset.split:
-            raise LockError(
-                f"this state is of {state.get('dataset')}/{state.get('split')}, "
-                f"not of {self.dataset.digest.hex}/{self.dataset.split}",
-                kind="lock-mismatch",
-                hint="open the dataset that the state names, or start at a step of your choice with seek()",
-            )
-        position = state.get("position")
-        if not isinstance(position, int) or position < 0 or position % self.size:
-            raise LockError(
-                f"position {position!r} is not a whole number of batches of {self.size}",
-                kind="lock-mismatch",
-                hint="resume with a batch size that divides the position",
-            )
-        self.seek(position // self.size)
+        """Go on where ``state`` was taken, whatever the world, the batch size or its schedule was then.
+
+        Raises ``LockError`` if it is another dataset's or no state at all.
+        """
+        step, position = read_state(self.dataset, state)
+        self.close()
+        self._step, self._position = step, position
 
     def close(self) -> None:
-        """Stop the thread, if there is one; the loader can be used again."""
-        if self._end is not None:
-            self._end()
-        self._ready = self._end = None
+        """Stop the threads, if there are any; the loader can be used again."""
+        if self._ahead is not None:
+            self._ahead.close()
+        self._ahead = self._jobs = None
 
     def __enter__(self) -> Loader:
         return self
@@ -102,54 +130,129 @@ class Loader:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _make(self, step: int) -> Batch:
-        return self.dataset.batch(step, self.size, self.rank, self.world, **self._options)
-
     def _take(self) -> Batch:
-        if self._ready is None:
-            self._ready, stop = queue.Queue(self.prefetch), threading.Event()
-            make = partial(self.dataset.batch, size=self.size, rank=self.rank, world=self.world, **self._options)
-            steps = range(self._step, self.dataset.steps(self.size))
-            thread = threading.Thread(target=_work, args=(make, steps, self._ready, stop), daemon=True)
-            # a loader that is dropped ends its thread, and so does the end of the process: a thread that is in native
-            # code while Python goes down would take the process with it
-            self._end = weakref.finalize(self, _finish, thread, self._ready, stop)
-            thread.start()
-        step, value = self._ready.get()
-        assert step == self._step
-        if isinstance(value, BaseException):
-            self.close()
-            raise value
-        return value
-
-
-def _work(
-    make: Callable[[int], Batch],
-    steps: range,
-    ready: queue.Queue[tuple[int, Batch | BaseException]],
-    stop: threading.Event,
-) -> None:
-    """The thread: batches, or the error in their place, into the queue, until told to stop. Holds no loader."""
-    for step in steps:
-        value: Batch | BaseException
+        if self._ahead is not None and not self._ahead.alive:
+            self._ahead = self._jobs = None  # ended by an error, or the threads of another process
+        if self._jobs is None:
+            self._jobs = _jobs(
+                self.dataset,
+                _ranges(self.dataset, self.schedule, self._step, self._position, self.rank, self.world, self.uneven),
+                self._dtype,
+                self._columns,
+            )
+            if self._depth:
+                slow = partial(stalled, self.dataset, self._step)
+                self._ahead = Prefetch(
+                    self._jobs, depth=self._depth, threads=self._threads, patience=PATIENCE, stalled=slow
+                )
         try:
-            value = make(step)
-        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-            value = error
-        while not stop.is_set():
-            try:
-                ready.put((step, value), timeout=0.1)
+            return next(self._jobs)() if self._ahead is None else next(self._ahead)
+        except BaseException:
+            self.close()
+            raise
+
+    def _kept(self, found: Batch) -> Batch:
+        """``found`` in arrays of an earlier batch, where shapes allow it."""
+        if len(self._buffers) < (self._buffers.maxlen or 0):
+            self._buffers.append(found)
+            return found
+        kept = self._buffers.popleft()
+        for name, array in found.items():
+            if kept[name].shape == array.shape:
+                np.copyto(kept[name], array)
+            else:
+                kept[name] = array
+        self._buffers.append(kept)
+        return kept
+
+
+def read_state(dataset: Dataset, state: Mapping[str, Any]) -> tuple[int, int]:
+    """(step, position) of a state of ``dataset``. Raises ``LockError`` for another one's, and for no state."""
+    if not isinstance(state, Mapping):
+        raise LockError(f"{state!r} is no state of a loader", kind="lock-mismatch", hint="give what state_dict() gave")
+    if state.get("dataset") != dataset.digest.hex or state.get("split") != dataset.split:
+        raise LockError(
+            f"this state is of {state.get('dataset')}/{state.get('split')}, "
+            f"not of {dataset.digest.hex}/{dataset.split}",
+            kind="lock-mismatch",
+            hint="open the dataset that the state names, or go to its position in this one with seek()",
+        )
+    step, position = state.get("step"), state.get("position")
+    for name, value in (("step", step), ("position", position)):
+        if type(value) is not int or value < 0:
+            raise LockError(f"this state's {name} is {value!r}, not a count", kind="lock-mismatch")
+    assert isinstance(step, int) and isinstance(position, int)
+    return step, position
+
+
+def _ranges(
+    dataset: Dataset, schedule: Schedule, step: int, position: int, rank: int, world: int, uneven: bool
+) -> Iterator[tuple[int, int]]:
+    """A rank's share of each batch from ``step`` on, which begins at ``position``."""
+    while position + schedule.size(step) <= len(dataset):
+        size = schedule.size(step)
+        yield share(position, size, rank, world, uneven=uneven)
+        step, position = step + 1, position + size
+
+
+def _jobs(
+    dataset: Dataset, ranges: Iterator[tuple[int, int]], dtype: np.dtype[Any], columns: tuple[str, ...]
+) -> Iterator[Job]:
+    """A call for each batch. Positions are looked up many batches at once, few at first so that the first one is soon.
+
+    Holds no loader, so that a loader that is dropped ends its threads.
+    """
+    most = min(MOST_ROWS, max(ROWS, 64 * len(dataset.sources)))
+    wanted = 1
+    while True:
+        chosen: list[tuple[int, int]] = []
+        rows = 0
+        for start, stop in ranges:
+            chosen.append((start, stop))
+            rows += max(stop - start, 1)  # a share may be empty
+            if rows >= wanted:
                 break
-            except queue.Full:
-                continue
-        if stop.is_set():
+        if not chosen:
             return
+        stretch: Stretch | None
+        try:
+            stretch = dataset.stretch(chosen, columns)
+        except DsbuildError:
+            stretch = None  # the error is of one batch: those before it are made
+        at = 0
+        for start, stop in chosen:
+            yield partial(_made, dataset, stretch, at, (start, stop), dtype, columns)
+            at += stop - start
+        wanted = min(most, rows * 4)
 
 
-def _finish(thread: threading.Thread, ready: queue.Queue[Any], stop: threading.Event) -> None:
-    """End the thread and wait for it: at most as long as one batch takes."""
-    stop.set()
-    while thread.is_alive():
-        with contextlib.suppress(queue.Empty):
-            ready.get_nowait()
-        thread.join(0.01)
+def _made(
+    dataset: Dataset,
+    stretch: Stretch | None,
+    at: int,
+    positions: tuple[int, int],
+    dtype: np.dtype[Any],
+    columns: tuple[str, ...],
+) -> Batch:
+    """The batch of ``positions``, which are the rows of ``stretch`` from ``at`` on; None = look them up.
+
+    What is wrong with other rows of the stretch, or with parts that only those need, is no error of this batch.
+    """
+    count = positions[1] - positions[0]
+    if stretch is not None:
+        try:
+            return gather(stretch, at, at + count, dtype, columns)
+        except DsbuildError:
+            if count == len(stretch):
+                raise
+    return gather(dataset.stretch([positions], columns), 0, count, dtype, columns)
+
+
+def stalled(dataset: Dataset, step: int, waited: float) -> None:
+    """Warn that no batch came for ``waited`` seconds."""
+    warnings.warn(
+        f"no batch for {waited:.0f} s (reading on from step {step}): "
+        f"the store at {dataset.store.root} is slow or stuck",
+        RuntimeWarning,
+        stacklevel=4,
+    )

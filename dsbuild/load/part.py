@@ -1,76 +1,151 @@
-"""Part: one stored part as a reader sees it: runs of contiguous tokens, rows, and where documents end.
+"""Part: one stored part as a reader sees it: its values by column, and which of its rows a split or a packing has.
 
-A *run* is a stretch of selected rows that are neighbours in the object, so its tokens are contiguous in the mapped
-array. A part without a selection is one run.
+A *run* is a stretch of selected rows that are neighbours in the object, so their tokens are contiguous in its values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dsbuild.errors import CorruptError
+from dsbuild.digest import Digest
+from dsbuild.errors import BuildError, CorruptError
 from dsbuild.store import StoredObject
 
+Ints = np.ndarray
+"""int64 arrays."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+TOKENS = "input_ids"
+_HINT = "'dsbuild verify' lists all damage"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
-    """``rows``: int64 selected rows, None = all. Token positions are counted over the selected rows from 0.
+    """``number``: of the parts of the records of the view ``source``. ``stored``: its object.
 
-    ``run_starts`` int64[r+1]: position of each run's first token, then the total. ``run_bases`` int64[r]: where that
-    token is in the object's flat values. ``ends`` int64[n]: position after each selected row.
+    ``selection``: rows of a split, None = all. ``bins``: a packing's rows of each example, None where there is none.
+    ``own``: whether labels are a column of the records. ``runs``: (int64[r + 1], int64[r]): the token position, counted
+    over the selected rows, of each run's first token, then the total; and the place of that token in the object's
+    values. None = one run of all.
     """
 
+    number: int
+    source: Digest
     stored: StoredObject
-    rows: np.ndarray | None
-    run_starts: np.ndarray
-    run_bases: np.ndarray
-    ends: np.ndarray
+    selection: StoredObject | None = None
+    bins: StoredObject | None = None
+    own: bool = False
+    runs: tuple[Ints, Ints] | None = None
+    columns: dict[str, tuple[np.ndarray, Ints | None, int]] = field(default_factory=dict, repr=False)
+    aligned: set[str] = field(default_factory=set, repr=False)
 
-    def copy(self, column: str, start: int, stop: int, out: np.ndarray) -> None:
-        """Copy tokens [start, stop) of ``column`` into ``out`` (cast on assignment), verified before use."""
-        values, _ = self.stored.column(column)
-        run = int(np.searchsorted(self.run_starts, start, "right")) - 1
-        done = 0
-        while start < stop:
-            upto = min(stop, int(self.run_starts[run + 1]))
-            base = int(self.run_bases[run]) + start - int(self.run_starts[run])
-            self.stored.touch(column, base, base + upto - start)
-            out[done : done + upto - start] = values[base : base + upto - start]
-            done += upto - start
-            start, run = upto, run + 1
+    def __str__(self) -> str:
+        return f"source {self.source.short}, part {self.number}"
 
-    def row(self, i: int) -> int:
-        """The object's row number of selected row ``i``."""
-        return i if self.rows is None else int(self.rows[i])
+    def values(self, column: str) -> np.ndarray:
+        """The flat values of a column, not verified yet. Raises ``CorruptError`` where the part has no such column."""
+        return self._column(column)[0]
+
+    def offsets(self, column: str) -> Ints:
+        """int64[n + 1]: where each row's values of a ragged column begin, ascending from 0 to the number of values.
+
+        Raises ``CorruptError``.
+        """
+        offsets = self._column(column)[1]
+        if offsets is None:
+            raise CorruptError(f"{self}: column '{column}' has no offsets", kind="corrupt")
+        return offsets
+
+    def source_of(self, column: str) -> str:
+        """The stored column that gives ``column``: labels are the tokens where they are no column of their own."""
+        return TOKENS if column == "labels" and not self.own else column
+
+    def address(self, column: str) -> int:
+        """The memory address of a column's first value; it holds as long as this part does."""
+        return self._column(column)[2]
+
+    def check_aligned(self, column: str) -> None:
+        """Raise ``BuildError`` unless each row has as many values of ``column`` as it has tokens."""
+        if column == TOKENS or column in self.aligned:
+            return
+        values, tokens = np.diff(self.offsets(column)), np.diff(self.offsets(TOKENS))
+        wrong = np.flatnonzero(values != tokens)
+        if len(wrong):
+            row = int(wrong[0])
+            raise BuildError(
+                f"{self}, record {row}: column '{column}' has {values[row]} values for {tokens[row]} tokens",
+                kind="bad-value",
+                hint="a handler must make one value a token",
+            )
+        self.aligned.add(column)
+
+    @property
+    def rows(self) -> Ints | None:
+        """int64: the selected rows, ascending; None = all."""
+        return None if self.selection is None else self.selection.column("row")[0]
+
+    def _column(self, column: str) -> tuple[np.ndarray, Ints | None, int]:
+        found = self.columns.get(column)
+        if found is None:
+            try:
+                values, offsets = self.stored.column(column)
+            except KeyError:
+                raise CorruptError(f"{self}: has no column '{column}'", kind="corrupt") from None
+            except CorruptError as error:
+                told = error.diagnostics[0]
+                raise CorruptError(f"{self}: {told.message}", kind=told.kind, hint=told.hint) from None
+            if offsets is not None and not _sound(offsets, len(values)):
+                raise CorruptError(f"{self}: its offsets lead outside of column '{column}'", kind="corrupt", hint=_HINT)
+            address = int(values.__array_interface__["data"][0])
+            # of two threads the first one counts: the address holds as long as these very values do
+            found = self.columns.setdefault(column, (values, offsets, address))
+        return found
 
 
-def open_part(stored: StoredObject, selection: StoredObject | None, column: str | None) -> Part:
-    """A part with the rows of ``selection`` (None = all), as runs of the ragged ``column`` (None = rows only)."""
-    rows: np.ndarray | None = None
+def open_part(
+    number: int,
+    source: Digest,
+    stored: StoredObject,
+    selection: StoredObject | None,
+    bins: StoredObject | None,
+    *,
+    own: bool,
+    runs: bool,
+) -> Part:
+    """The part ``number``; ``runs``: whether the selection's runs of tokens are needed. Raises ``CorruptError``."""
     if selection is not None:
-        rows, _ = selection.column("row")
-        selection.touch("row", 0, len(rows))
-        if len(rows) and (int(rows[-1]) >= stored.records or int(rows[0]) < 0):
-            raise CorruptError(f"selection names row {int(rows[-1])} of {stored.records}", kind="corrupt")
-    if column is None:
-        empty = np.zeros(1, np.int64)
-        return Part(stored=stored, rows=rows, run_starts=empty, run_bases=empty[:0], ends=empty[:0])
-    _, offsets = stored.column(column)
-    if offsets is None:
-        raise CorruptError(f"column '{column}' has no offsets", kind="corrupt")
-    if rows is None:
-        starts = np.array([0, int(offsets[-1])], np.int64)
-        return Part(stored=stored, rows=None, run_starts=starts, run_bases=np.zeros(1, np.int64), ends=offsets[1:])
-    ends = np.cumsum(offsets[rows + 1] - offsets[rows])
+        _check_rows(selection, "selection", stored.records)
+    if bins is not None:
+        _check_rows(bins, "packing", stored.records)
+    part = Part(number=number, source=source, stored=stored, selection=selection, bins=bins, own=own)
+    if selection is None or not runs:
+        return part
+    return replace(part, runs=_runs(selection, part.offsets(TOKENS)))
+
+
+def _check_rows(index: StoredObject, what: str, records: int) -> None:
+    """Verify an index of rows. Raises ``CorruptError`` where it names a row that there is not."""
+    rows, offsets = index.column("row")
+    index.touch_all()
+    if len(rows) and (int(rows.max()) >= records or int(rows.min()) < 0):
+        wrong = int(rows[(rows < 0) | (rows >= records)][0])
+        raise CorruptError(f"{what} names row {wrong} of {records}", kind="corrupt", hint=_HINT)
+    if offsets is not None and not (_sound(offsets, len(rows)) and (offsets[1:] > offsets[:-1]).all()):
+        raise CorruptError(f"{what} has an example without records", kind="corrupt", hint=_HINT)
+
+
+def _runs(selection: StoredObject, offsets: Ints) -> tuple[Ints, Ints]:
+    rows, _ = selection.column("row")
+    ends, _ = selection.column("end")
+    if not np.array_equal(ends, np.cumsum(offsets[rows + 1] - offsets[rows])):
+        raise CorruptError("selection counts other tokens than its records have", kind="corrupt", hint=_HINT)
     first = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-    total = int(ends[-1]) if len(ends) else 0
-    positions = np.concatenate([[0], ends])[first] if len(rows) else np.zeros(0, np.int64)
-    return Part(
-        stored=stored,
-        rows=rows,
-        run_starts=np.concatenate([positions, [total]]).astype(np.int64),
-        run_bases=offsets[rows[first]].astype(np.int64),
-        ends=ends,
-    )
+    starts = np.zeros(len(first) + 1, np.int64)
+    starts[1:-1] = ends[first[1:] - 1]
+    starts[-1] = ends[-1] if len(ends) else 0
+    return starts, offsets[rows[first]]
+
+
+def _sound(offsets: Ints, count: int) -> bool:
+    return bool(offsets[0] == 0 and offsets[-1] == count and (offsets[1:] >= offsets[:-1]).all())

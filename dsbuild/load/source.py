@@ -10,127 +10,188 @@ import numpy as np
 from dsbuild.digest import Digest
 from dsbuild.errors import CorruptError, NotFoundError
 from dsbuild.graph import Derivation
-from dsbuild.load.part import Part, open_part
+from dsbuild.load.part import Ints, Part, open_part
+from dsbuild.load.pieces import Pieces, bin_pieces, by_part, cut, record_pieces, window_pieces
+from dsbuild.load.shape import Shape
 from dsbuild.order.deal import Deal, part_order, reader_parts
-from dsbuild.order.pack import concat_count, concat_spans
-from dsbuild.store import Manifest, Store
+from dsbuild.order.pack import concat_count
+from dsbuild.store import Manifest, Store, StoredObject
+
+PARTS_OPEN = 2048
+"""Parts of one source that stay open: the kernel allows a process 65,530 maps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A piece of an example: tokens [start, stop) of part ``part``."""
-
-    part: int
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """The parts that one ideal reader takes, in order, with prefix sums of their records or tokens (int64[n+1])."""
-
-    parts: np.ndarray
-    starts: np.ndarray
-
-    @property
-    def total(self) -> int:
-        """Records or tokens in all."""
-        return int(self.starts[-1])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """A view: its derivation digest, label, and ``length`` examples. Parts are opened at first use and kept."""
+    """A view: its derivation digest and ``length`` examples. Parts are opened at first use and kept.
+
+    ``records``: the manifest of its records; ``selection`` and ``packing``: those of its split and its packing, part
+    by part the same. Its parts stand in the order ``parts`` (int64[p]) and have ``starts`` (int64[p + 1]) tokens, or
+    examples where examples do not cross parts, before them. Reader r of an interleaved source begins at
+    ``readers[r]`` of these (int64[R + 1]); others have one reader.
+    """
 
     digest: Digest
+    store: Store
+    shape: Shape
     records: Manifest
     selection: Manifest | None
-    lines: tuple[Line, ...]
-    length: int
-    window: int
-    packed: bool
-    store: Store
+    packing: Manifest | None
+    parts: Ints
+    starts: Ints
+    readers: Ints
     deal: Deal
-    opened: dict[int, Part] = field(default_factory=dict, compare=False, repr=False)
-
-    def part(self, number: int) -> Part:
-        """Part ``number`` of the records. Raises ``CorruptError`` or ``NotFoundError`` naming the part."""
-        part = self.opened.get(number)
-        if part is None:
-            contents = self.records.content(number)
-            chosen = None if self.selection is None else self.store.object(self.selection.content(number))
-            part = open_part(self.store.object(contents), chosen, "input_ids" if self._tokens else None)
-            self.opened[number] = part  # two threads may both open it; either result is right
-        return part
+    length: int
+    opened: dict[int, Part] = field(default_factory=dict, repr=False)
 
     @property
-    def _tokens(self) -> bool:
-        return "input_ids" in self.records.elements
+    def tokens(self) -> int:
+        """Number of tokens of one epoch."""
+        sizes = self.packing or self.selection or self.records
+        return int(sizes.elements["input_ids"].sum()) if "input_ids" in sizes.elements else 0
 
-    def spans(self, index: int) -> list[Span]:
-        """The pieces of example ``index`` (0 <= index < length), in order."""
-        line, at = self.lines[0], index
-        if len(self.lines) > 1:
-            readers, inner = self.deal(np.array([index], np.int64))
-            line, at = self.lines[int(readers[0])], int(inner[0])
-        if not self.packed:
-            return [self._record(line, at)]
-        starts, stops = concat_spans(line.total, self.window, np.array([at], np.int64))
-        start, stop = int(starts[0]), int(stops[0])
-        found = []
-        place = int(np.searchsorted(line.starts, start, "right")) - 1
-        while start < stop:
-            base, upto = int(line.starts[place]), min(stop, int(line.starts[place + 1]))
-            if upto > start:
-                found.append(Span(part=int(line.parts[place]), start=start - base, stop=upto - base))
-            start, place = upto, place + 1
+    def part(self, number: int) -> Part:
+        """Part ``number`` of the records. Raises ``CorruptError`` or ``NotFoundError`` naming source and part."""
+        part = self.opened.get(number)
+        if part is None:
+            part = self._open(number)
+            # without a lock, which a fork could find held: each step is atomic, and a part too many does no harm
+            for oldest in list(self.opened)[: max(len(self.opened) - PARTS_OPEN + 1, 0)]:
+                self.opened.pop(oldest, None)
+            part = self.opened.setdefault(number, part)  # two threads may both open it; either is right
+        return part
+
+    def _open(self, number: int) -> Part:
+        try:
+            part = open_part(
+                number,
+                self.digest,
+                self._object(self.records, number),
+                None if self.selection is None else self._object(self.selection, number),
+                None if self.packing is None else self._object(self.packing, number),
+                own=self.shape.own_labels and "labels" in self.records.schema,
+                runs=self.shape.pack == "concat",
+            )
+            if part.runs is not None and self.selection is not None:
+                tokens, told = int(part.runs[0][-1]), int(self.selection.elements["input_ids"][number])
+                if tokens != told:
+                    raise CorruptError(f"has {tokens} tokens where its manifest says {told}", kind="corrupt")
+            return part
+        except (CorruptError, NotFoundError) as error:
+            place, first = f"source {self.digest.short}, part {number}", error.diagnostics[0]
+            message = first.message if first.message.startswith(place) else f"{place}: {first.message}"
+            raise type(error)(message, kind=error.kind, hint=first.hint) from None
+
+    def _object(self, manifest: Manifest, number: int) -> StoredObject:
+        """The object of a part, of as many rows as its manifest says."""
+        found, rows = self.store.object(manifest.content(number)), int(manifest.records[number])
+        if found.records != rows:
+            raise CorruptError(f"has {found.records} rows where its manifest says {rows}", kind="corrupt")
         return found
 
-    def _record(self, line: Line, at: int) -> Span:
-        place = int(np.searchsorted(line.starts, at, "right")) - 1
-        return Span(
-            part=int(line.parts[place]), start=at - int(line.starts[place]), stop=at - int(line.starts[place]) + 1
-        )
+    def close(self) -> None:
+        """Forget the open parts."""
+        self.opened.clear()
+
+    def places(self, examples: Ints) -> tuple[Ints, Ints]:
+        """(place in ``parts``, number inside the part) of examples that do not cross parts."""
+        at = self._along(examples)
+        place = np.searchsorted(self.starts, at, "right") - 1
+        return place, at - self.starts[place]
+
+    def rows(self, examples: Ints) -> tuple[Ints, Ints]:
+        """(part, row of its object) of ``examples`` that are one record each."""
+        place, inside = self.places(examples)
+        numbers, rows = self.parts[place], inside.copy()
+        if self.selection is not None or self.packing is not None:
+            for number, places in by_part(numbers):
+                part = self.part(number)
+                if part.bins is not None:
+                    chosen, borders = part.bins.column("row")
+                    assert borders is not None
+                    rows[places] = chosen[borders[inside[places]]]
+                elif part.rows is not None:
+                    rows[places] = part.rows[inside[places]]
+        return numbers, rows
+
+    def pieces(self, examples: Ints) -> Pieces:
+        """Where the tokens of ``examples`` (int64[k], each 0 <= i < length) lie."""
+        most = self.shape.length + 1
+        if self.shape.pack != "concat":
+            if not self.shape.packed:
+                return record_pieces(*self.rows(examples), most, self.part)
+            place, inside = self.places(examples)
+            return bin_pieces(self.parts[place], inside, most, self.part)
+        starts, stops = self.windows(examples)
+        owner, place, low, high = cut(starts, stops, self.starts)
+        before = self.starts[place]
+        return window_pieces(owner, self.parts[place], low - before, high - before, self.part)
+
+    def windows(self, examples: Ints) -> tuple[Ints, Ints]:
+        """[start, stop) of the tokens of ``examples`` along ``starts``: L + 1 of them but at a reader's end."""
+        length = self.shape.length
+        if len(self.readers) == 2:
+            starts = examples * length
+            return starts, np.minimum(starts + length + 1, self.readers[1])
+        reader, index = self.deal(examples)
+        starts = self.readers[reader] + index * length
+        return starts, np.minimum(starts + length + 1, self.readers[reader + 1])
+
+    def _along(self, examples: Ints) -> Ints:
+        """Where examples that do not cross parts stand along ``starts``."""
+        if len(self.readers) == 2:
+            return examples
+        reader, index = self.deal(examples)
+        return np.asarray(self.readers[reader] + index)
 
 
-def open_source(
-    store: Store, lookup: Callable[[Digest], Derivation], digest: Digest, *, window: int, packed: bool
-) -> Source:
-    """The view ``digest`` (a ``records``, ``split`` or ``order`` derivation). Raises ``NotFoundError`` if not built."""
-    derivation, readers, at = lookup(digest), 0, digest
+def open_source(store: Store, lookup: Callable[[Digest], Derivation], digest: Digest, shape: Shape) -> Source:
+    """The view ``digest``: a ``records`` derivation under ``split``, ``pack`` and ``order`` in this order, if any.
+
+    Raises ``NotFoundError`` if it is not built.
+    """
+    derivation, at = lookup(digest), digest
+    found: dict[str, Manifest] = {}
+    readers = 0
     if derivation.kind == "order":
         readers = int(derivation.arguments["readers"])
         (at,) = derivation.references()
         derivation = lookup(at)
-    selection: Manifest | None = None
-    if derivation.kind == "split":
-        selection = _manifest(store, at)
-        (at,) = derivation.references()
+    for kind in ("pack", "split"):
+        if derivation.kind == kind:
+            found[kind] = _manifest(store, at)
+            (at,) = derivation.references()
+            derivation = lookup(at)
     records = _manifest(store, at)
-    if selection is not None and len(selection.records) != len(records.records):
-        raise CorruptError("a split has another number of parts than its records", kind="corrupt")
-    sizes = selection or records
-    counts = sizes.elements.get("input_ids", np.zeros(len(sizes.records), np.int64)) if packed else sizes.records
-    lines = _lines(records, counts, readers)
-    lengths = [concat_count(line.total, window) if packed else line.total for line in lines]
+    for kind, manifest in found.items():
+        if len(manifest) != len(records):
+            raise CorruptError(f"a {kind} has another number of parts than its records", kind="corrupt")
+    sizes = found.get("pack") or found.get("split") or records
+    column = "input_ids" if shape.pack == "concat" else ""
+    parts = np.arange(len(records))
+    starts = sizes.starts.get(column, np.zeros(len(records) + 1, np.int64))
+    borders = np.array([0, starts[-1]], np.int64)
+    if readers:
+        dealt = reader_parts(part_order(_first_files(records)), readers)
+        parts = np.concatenate(dealt)
+        starts = np.concatenate([[0], np.cumsum(np.diff(starts)[parts])]).astype(np.int64)
+        borders = starts[np.concatenate([[0], np.cumsum([len(d) for d in dealt])])]
+    counts = np.diff(borders)
+    if shape.pack == "concat":
+        counts = np.array([concat_count(int(n), shape.length) for n in counts], np.int64)
     return Source(
         digest=digest,
-        records=records,
-        selection=selection,
-        lines=lines,
-        length=sum(lengths),
-        window=window,
-        packed=packed,
         store=store,
-        deal=Deal(lengths),
+        shape=shape,
+        records=records,
+        selection=found.get("split"),
+        packing=found.get("pack"),
+        parts=parts,
+        starts=starts,
+        readers=borders,
+        deal=Deal(counts),
+        length=int(counts.sum()),
     )
-
-
-def _lines(records: Manifest, counts: np.ndarray, readers: int) -> tuple[Line, ...]:
-    if not readers:
-        return (_line(np.arange(len(counts)), counts),)
-    dealt = reader_parts(part_order(_first_files(records)), readers)
-    return tuple(_line(parts, counts) for parts in dealt)
 
 
 def _first_files(records: Manifest) -> np.ndarray:
@@ -139,12 +200,6 @@ def _first_files(records: Manifest) -> np.ndarray:
     if len(records.segment_file) == 0 or (np.diff(records.part_segments) == 0).any():
         return np.arange(len(records))
     return np.asarray(records.segment_file[firsts])
-
-
-def _line(parts: np.ndarray, counts: np.ndarray) -> Line:
-    starts = np.zeros(len(parts) + 1, np.int64)
-    np.cumsum(counts[parts], out=starts[1:])
-    return Line(parts=parts, starts=starts)
 
 
 def _manifest(store: Store, digest: Digest) -> Manifest:

@@ -42,12 +42,13 @@ class Deal:
     distinct lengths gives the turn, a wavelet tree the reader (Claude and Navarro, "The wavelet matrix", 2012).
     """
 
-    __slots__ = ("_active", "_firsts", "_ranks", "_turns", "_zeros", "length")
+    __slots__ = ("_active", "_firsts", "_lengths", "_ranks", "_turns", "_zeros", "length")
 
     def __init__(self, lengths: Sequence[int] | NDArray[np.integer]) -> None:
         sizes = np.asarray(lengths, np.int64)
         if not sizes.size or sizes.min() < 0:
             raise ValueError("readers must be at least 1, of at least 0 examples each")
+        self._lengths = sizes
         self.length = int(sizes.sum())
         """Number of examples of all readers."""
         # stretches of turns with the same readers: from turn _turns[i] on, _active[i] readers, at example _firsts[i]
@@ -69,6 +70,38 @@ class Deal:
         active = self._active[stretch]
         turns, places = np.divmod(chosen - self._firsts[stretch], active)
         return self._select(places, active), self._turns[stretch] + turns
+
+    def inverse(self, readers: NDArray[np.integer], indices: NDArray[np.integer]) -> Ints:
+        """The examples that are ``indices`` of ``readers`` (int arrays, one shape): the inverse of calling, as fast.
+
+        Raises ``IndexError`` for a reader or an index that there is not.
+        """
+        owners, turns = np.asarray(readers).astype(np.int64), np.asarray(indices).astype(np.int64)
+        if owners.size and (owners.min() < 0 or owners.max() >= len(self._lengths)):
+            raise IndexError(f"readers {owners.min():,} to {owners.max():,} of {len(self._lengths):,}")
+        outside = (turns < 0) | (turns >= self._lengths[owners])
+        if outside.any():
+            at = int(np.flatnonzero(outside)[0])
+            reader = int(owners.flat[at])
+            raise IndexError(f"example {turns.flat[at]:,} of reader {reader}, which has {self._lengths[reader]:,}")
+        stretch = np.searchsorted(self._turns, turns, side="right") - 1
+        active = self._active[stretch]
+        found: Ints = self._firsts[stretch] + (turns - self._turns[stretch]) * active
+        found += self._below(owners, active)
+        return found
+
+    def _below(self, readers: Ints, active: Ints) -> Ints:
+        """How many of the ``active`` longest readers come before ``readers``."""
+        low, high, found = np.zeros_like(active), active, np.zeros_like(active)
+        bit = len(self._ranks)
+        for ranks, zeros in zip(self._ranks, self._zeros, strict=True):
+            bit -= 1
+            low_zeros, high_zeros = ranks[low], ranks[high]
+            right = (readers >> bit & 1).astype(bool)
+            found = found + np.where(right, high_zeros - low_zeros, 0)
+            low = np.where(right, zeros + low - low_zeros, low_zeros)
+            high = np.where(right, zeros + high - high_zeros, high_zeros)
+        return found
 
     def _select(self, places: Ints, active: Ints) -> Ints:
         """The reader at place ``places`` (by number) among the ``active`` longest."""

@@ -117,6 +117,21 @@ class Mixture:
         found: Ints = run.carried + run.slots.counts(position - run.first)
         return found
 
+    def position(self, source: int, ordinal: int) -> int:
+        """The position at which the stream takes example ``ordinal`` (from 0) of ``source``: undoes ``locate``.
+
+        Raises ``IndexError`` where the stream ends before it, or does not reach it by 2**60.
+        """
+        if not (0 <= source < len(self.ids) and ordinal >= 0):
+            raise IndexError(f"example {ordinal:,} of source {source} of {len(self.ids)}")
+        end = MOST if self.length is None else self.length
+        run = next(run for run in reversed(self._runs) if run.carried[source] <= ordinal)
+        slot = ordinal - int(run.carried[source])
+        found = end if slot >= run.slots.limit(source) else run.first + run.slots.rank(source, slot)
+        if found >= end:
+            raise IndexError(f"example {ordinal:,} of source {source}: the stream ends before it, at {end:,}")
+        return found
+
     def _pieces(self, start: int, stop: int) -> Iterator[tuple[_Run, int, int]]:
         """Pieces of [start, stop) inside one stage, and bounded, so that memory is."""
         for number, run in enumerate(self._runs):

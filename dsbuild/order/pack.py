@@ -32,6 +32,19 @@ def concat_spans(tokens: int, length: int, examples: NDArray[np.integer]) -> tup
     return starts, np.minimum(starts + length + 1, tokens)
 
 
+def concat_examples(tokens: int, length: int, start: int, stop: int) -> tuple[int, int]:
+    """The examples [first, last) whose window, of L + 1 tokens, has any of the tokens [start, stop).
+
+    A token at a border of two windows is in both, as a target of one and an input of the next. Raises ``IndexError``
+    unless 0 <= start <= stop <= ``tokens``, and ``ValueError`` as ``concat_count``.
+    """
+    count = concat_count(tokens, length)
+    if not 0 <= start <= stop <= tokens:
+        raise IndexError(f"tokens {start:,} to {stop:,} of {tokens:,}")
+    first, last = max(0, (start - 1) // length), min(count, (stop - 1) // length + 1)
+    return (first, last) if start < stop and first < last else (first, first)
+
+
 def none_count(offsets: NDArray[np.integer]) -> int:
     """Number of examples where one record is one example; ``offsets``: the n + 1 token borders of records."""
     return len(offsets) - 1

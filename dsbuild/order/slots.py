@@ -108,6 +108,10 @@ class Slots:
         inside = np.flatnonzero((sources == source) & (slots == slot))
         return int(before.sum()) + int(inside[0])
 
+    def limit(self, source: int) -> int:
+        """Number of slots of ``source``; 2**62 where endless."""
+        return int(self._limits[source])
+
     def times(self, sources: Sequence[int], slots: Sequence[int]) -> list[Fraction]:
         """The virtual times of slots ``slots[i]`` of ``sources[i]``; each source takes part."""
         words = splitmix64(self._phases[list(sources)], np.array(slots, np.uint64)).tolist()

@@ -32,6 +32,35 @@ def integer_weights(ratios: Sequence[Fraction]) -> list[int]:
     return found
 
 
+def token_weights(ratios: Sequence[Fraction]) -> list[int]:
+    """Integers in the proportions of ``ratios``, exact where they fit and else rounded: for ratios that were measured.
+
+    Exact is what ``integer_weights`` gives. Where it would refuse for size: each ratio over the greatest, times 2**46,
+    rounded half to even, zeros kept, others at least 1; times 2**45, 2**44, ... while the sum reaches 2**56. With
+    2**46, a weight of 1/m of the greatest, m < 2**46, is off by at most m 2**-47 of itself. Factors common to all
+    ratios change nothing. Raises ``ValueError`` for a negative ratio and for none above zero.
+    """
+    greatest = max(ratios, default=Fraction(0))
+    if min(ratios, default=greatest) < 0 or greatest == 0:
+        return integer_weights(ratios)  # which says what is wrong
+    shares = [ratio / greatest for ratio in ratios]
+    scale = 1
+    for share in shares:  # the greatest as the least integer; it stops growing early, as the LCM of 10**5 ratios can't
+        scale = math.lcm(scale, share.denominator)
+        if scale >= MOST_WEIGHT:
+            break
+    else:
+        exact = [int(share * scale) for share in shares]
+        if sum(exact) < MOST_TOTAL:
+            return exact
+    factor = 1 << 46
+    while True:
+        rounded = [max(round(share * factor), 1) if share else 0 for share in shares]
+        if sum(rounded) < MOST_TOTAL:
+            return rounded
+        factor //= 2
+
+
 def check_weights(weights: Sequence[int]) -> None:
     """Raise ``ValueError`` unless all are in [0, 2**48), one is above 0, and their sum is below 2**56."""
     if not weights or max(weights) <= 0 or min(weights) < 0:

@@ -23,19 +23,24 @@ from dsbuild.recipe.lockfile import encode_lock, read_lock, write_lock
 from dsbuild.recipe.parse import load_recipe, read_recipe
 from dsbuild.recipe.statcache import StatCache
 from dsbuild.recipe.types import (
+    BlockShuffle,
+    EraShuffle,
     ExamplesSpec,
     HandlerSpec,
     KeyPath,
     MixtureSpec,
     Recipe,
     SourceSpec,
+    StageSpec,
     TokenizerSpec,
 )
 from dsbuild.recipe.world import TokenizerFacts, World, resolve
 from dsbuild.recipe.writing import write_atomically
 
 __all__ = [
+    "BlockShuffle",
     "Change",
+    "EraShuffle",
     "ExamplesSpec",
     "Found",
     "HandlerSpec",
@@ -49,6 +54,7 @@ __all__ = [
     "MixtureSpec",
     "Recipe",
     "SourceSpec",
+    "StageSpec",
     "StatCache",
     "TokenizerFacts",
     "TokenizerSpec",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from dsbuild.errors import RecipeError
 from dsbuild.recipe.links import check_links
-from dsbuild.recipe.nodes import ELSEWHERE, examples_spec, mixture_spec, tokenizer_spec
+from dsbuild.recipe.mixture import mixture_spec
+from dsbuild.recipe.nodes import ELSEWHERE, examples_spec, tokenizer_spec
 from dsbuild.recipe.source import check_node_name, source_spec
 from dsbuild.recipe.table import Report, Table, shown
 from dsbuild.recipe.tree import read_tree
@@ -70,7 +71,7 @@ def read_recipe(path: Path) -> tuple[Recipe, RecipeError | None]:
         key_places=tree.places.keys,
     )
     if sources:
-        check_links(report, sources, mixtures)
+        check_links(report, sources, mixtures, recipe.examples)
     try:
         report.raise_found()
     except RecipeError as mistakes:

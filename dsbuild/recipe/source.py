@@ -30,16 +30,20 @@ NODE_HINT = "letters, digits, '_' and '-', at most 64, no '-' first"
 REMOTE = ("http://", "https://", "s3://", "gs://", "hf://")
 REMOTE_REASON = "remote sources come with the building-at-scale release; copy the files here and name them by path"
 
+SHARE_HINT = "a share is a decimal between 0 and 1"
+
 _NODE = re.compile(r"drv:[0-9a-f]{64}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LARGEST_PART = 1 << 40
 _MOST_READERS = 1 << 20
+_MOST_RECORDS = 1 << 60
 
 
 def source_spec(name: str, table: Table) -> SourceSpec:
     """The source of a table; its mistakes are in the table's report."""
-    table.only(SOURCE_KEYS, {"weights": "[mixture.NAME]", "until": "[mixture.NAME]", "use": "handlers = [{ … }]"})
+    elsewhere = dict.fromkeys(("weights", "until", "by", "max_epochs", "stages"), "[mixture.NAME]")
+    table.only(SOURCE_KEYS, {**elsewhere, "use": "handlers = [{ … }]"})
     if table.has("files") and table.has("from"):
         hint = "a source reads files or follows other sources; make two sources"
         table.report.add("conflict", table.path, "'files' and 'from' exclude each other", hint, key=True)
@@ -132,28 +136,24 @@ def _interleave(table: Table) -> int:
 
 
 def _split(table: Table) -> dict[str, Fraction | int]:
-    split = table.table("split", "split = { train = 0.99, valid = 0.01 }")
+    split = table.table("split", "split = { train = 0.99, valid = 0.01 }, or counts of records: { valid = 1000 }")
+    counted = any(isinstance(value, int) and not isinstance(value, bool) for value in split.values.values())
     found: dict[str, Fraction | int] = {}
     right: list[Fraction] = []
     for name, value in split.values.items():
         check_node_name(split, name, "split")
-        found[name] = Fraction(1, 2)
         if isinstance(value, int) and not isinstance(value, bool):
-            split.report.add(
-                "not-yet",
-                split.at(name),
-                f"{shown(value)} records: count splits come with the stream release",
-                "a fraction is a decimal between 0 and 1",
-            )
+            found[name] = _count(split, name, value)
             continue
+        found[name] = Fraction(1, 2)
         share = split.ratio(name)
-        if share is not None and not 0 < share < 1:
-            hint = "leave 'split' out to use the whole source" if share == 1 else "a decimal between 0 and 1"
+        if share is not None and not (0 < share < 1 or (share == 1 and counted)):
+            hint = "leave 'split' out to use the whole source" if share == 1 else SHARE_HINT
             split.report.add("bad-value", split.at(name), f"{shown(value)} is no share", hint)
         elif share is not None:
             found[name] = share
             right.append(share)
-    if len(right) == len(found) and sum(right) > 1:
+    if len(right) == sum(isinstance(share, Fraction) for share in found.values()) and sum(right) > 1:
         total = sum(right, Fraction(0))
         over = f"the shares sum to {total.numerator}/{total.denominator}, above 1"
         table.report.add(
@@ -164,6 +164,15 @@ def _split(table: Table) -> dict[str, Fraction | int]:
             "bad-value", table.at("split"), "no split is named", "leave 'split' out to have none", key=True
         )
     return found
+
+
+def _count(split: Table, name: str, count: int) -> int:
+    """The records that a split by count has; 1 where the recipe's number is none."""
+    if 1 <= count <= _MOST_RECORDS:
+        return count
+    hint = f"an integer is a count of records, of 1 to {_MOST_RECORDS}; {SHARE_HINT}"
+    split.report.add("bad-value", split.at(name), f"{shown(count)} is no count of records", hint)
+    return 1
 
 
 def _handlers(table: Table) -> tuple[HandlerSpec, ...]:

@@ -133,11 +133,6 @@ class Table:
                 hint = hint or (f"keys here: {', '.join(known)}" if known else None)
                 self.report.add("unknown-key", self.at(key), "no such key", hint, key=True)
 
-    def later(self, key: str, reason: str) -> None:
-        """Refuse a key of the language that this release does not serve."""
-        if self.has(key):
-            self.report.add("not-yet", self.at(key), f"not served yet: {reason}", key=True)
-
     def need(self, key: str, hint: str | None = None) -> None:
         """Report a missing key."""
         if self.lacks(key):

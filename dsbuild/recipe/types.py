@@ -13,6 +13,9 @@ from dsbuild.errors import Where
 KeyPath = tuple[str | int, ...]
 """Where a value stands in the tree: ("source", "web", "handlers", 1, "use")."""
 
+TOKENS = ("input_ids", "labels")
+"""The columns that have a number for each token."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerSpec:
@@ -62,24 +65,73 @@ class SourceSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageSpec:
+    """Exact positive ``weights`` by source name, from example ``first`` on; ``path``: where they stand."""
+
+    first: int
+    weights: Mapping[str, Fraction]
+    path: KeyPath = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MixtureSpec:
-    """``[mixture.NAME]``: exact positive ``weights`` by source name; ``until``: "first", "all" or ("epochs", E)."""
+    """``[mixture.NAME]``. ``weights`` of the recipe are one stage from 0.
+
+    ``stages``: ascending, the first from 0; a source may be in some only. ``until``: "first", "all" or epochs.
+    ``by``: "records" or "tokens", what weights are shares of. ``max_epochs``: caps by source name.
+    """
 
     name: str
-    weights: Mapping[str, Fraction]
+    stages: tuple[StageSpec, ...]
     until: str | Fraction = "all"
+    by: str = "records"
+    max_epochs: Mapping[str, Fraction] = field(default_factory=dict)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of all sources of all stages, each once, in the order of the recipe."""
+        return tuple(dict.fromkeys(name for stage in self.stages for name in stage.weights))
+
+    def place(self, source: str) -> KeyPath:
+        """Where the mixture first weighs ``source``."""
+        path = next((stage.path for stage in self.stages if source in stage.weights), ("mixture", self.name))
+        return (*path, source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockShuffle:
+    """``{ block, window }``: blocks of ``block`` neighbours are permuted, then examples in ``window`` blocks."""
+
+    block: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraShuffle:
+    """``{ era }``: each ``era`` successive examples are permuted among themselves."""
+
+    era: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExamplesSpec:
-    """``[examples]``: how records become what the model sees. ``columns`` empty = ``input_ids`` (and ``labels``)."""
+    """``[examples]``: how records become what the model sees. ``columns`` empty = ``input_ids`` (and ``labels``).
+
+    ``shuffle``: "full", "none", or by blocks or eras. ``pad``: static lengths of ragged columns, by name.
+    """
 
     length: int
     pack: str = "concat"
     mask: str = "none"
-    shuffle: str = "full"
+    shuffle: str | BlockShuffle | EraShuffle = "full"
     overlong: str = "error"
     columns: tuple[str, ...] = ()
+    pad: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether examples have tokens: only ``pack = "none"`` may leave them out, by ``columns`` without them."""
+        return self.pack != "none" or not self.columns or "input_ids" in self.columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,13 +68,13 @@ class UnknownPlugin(LookupError):
 
 def handler(name: str) -> type[Handler]:
     """The class of handler ``name``. Raises ``UnknownPlugin``, and ``MachineError`` for a plug-in that doesn't load."""
-    found: type[Handler] = _find("handler", name, HANDLERS, handler_names())
+    found: type[Handler] = _find("handler", name, HANDLERS, handler_names)
     return found
 
 
 def reader(name: str) -> Reader:
     """The reader ``name``. Raises as ``handler``."""
-    found: Reader = _find("reader", name, READERS, reader_names())()
+    found: Reader = _find("reader", name, READERS, reader_names)()
     return found
 
 
@@ -124,13 +124,13 @@ def probe_tokenizer(file: str, directory: Path, texts: Iterable[str] = ()) -> An
     return _attribute("dsbuild.tokenizers:probe")(file, directory, texts)
 
 
-def _find(kind: str, name: str, table: dict[str, str], known: Iterable[str]) -> Any:
-    if name in table:
+def _find(kind: str, name: str, table: dict[str, str], known: Callable[[], Iterable[str]]) -> Any:
+    if name in table:  # what is installed is looked through only for other names: it takes milliseconds
         return _attribute(table[name])
     for entry in _entries(kind):
         if entry.name == name:
             return _load(kind, name, entry)
-    raise UnknownPlugin(kind, name, known)
+    raise UnknownPlugin(kind, name, known())
 
 
 def _attribute(target: str) -> Any:

@@ -28,7 +28,7 @@ POLICIES = ("first-touch", "open", "never")
 class _Mapped:
     """One array of an object: its bytes, and which of its blocks are verified."""
 
-    __slots__ = ("_blocks", "_done", "_what", "array", "left", "raw", "view")
+    __slots__ = ("_blocks", "_done", "_row_bytes", "_what", "array", "left", "raw", "view")
 
     def __init__(self, owner: StoredObject, array: Array, what: str, *, trust: bool) -> None:
         self.array, self._what = array, what
@@ -52,14 +52,14 @@ class _Mapped:
             used = entry.blocks if i == len(listed) - 1 else array.payload // BLOCK
             self._blocks += [entry.digest.raw] if entry.first < 0 else owner.rows(entry.first, used)
         self._done = bytearray(len(self._blocks))
-        self.left = len(self._blocks)
+        self._row_bytes = array.row_bytes
+        self.left = min(len(self._blocks), -(-size // BLOCK))  # what follows the values is read by nobody
 
     def touch(self, start: int, stop: int) -> None:
         """Verify the blocks of rows ``start`` to ``stop`` that are not verified yet."""
         if not self.left or start >= stop:
             return
-        row = self.array.row_bytes
-        first, last = start * row // BLOCK, (stop * row - 1) // BLOCK
+        first, last = start * self._row_bytes // BLOCK, (stop * self._row_bytes - 1) // BLOCK
         at = self._done.find(0, first, last + 1)
         while at >= 0:
             self._verify(at)
@@ -167,6 +167,10 @@ class StoredObject:
         column = self._columns.get(name) or self._column(name)
         if column.values.left:
             column.values.touch(start, stop)
+
+    def verified(self, name: str) -> bool:
+        """Whether all values of a column are verified already, so that ``touch`` has nothing to do."""
+        return not self._column(name).values.left
 
     def touch_all(self) -> None:
         """``touch`` for all values of all columns."""

@@ -1,4 +1,4 @@
-"""Docs are executed: the tutorial from top to bottom, the README's recipe, and the pages that the code generates."""
+"""Docs are executed: the tutorial and how-tos from top to bottom, the README's recipe, and the pages that the code generates."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PAGES = (
+    "tutorial.md",
+    "how-to/pin-a-hash.md",
+    "how-to/resume-elsewhere.md",
+    "how-to/change-the-mixture.md",
+)
 BLOCK = re.compile(r"```(\w+)([^\n]*)\n(.*?)```", re.DOTALL)
 
 
@@ -25,15 +31,20 @@ def bin_directory(tmp_path: Path) -> Path:
     return directory
 
 
-def test_tutorial(tmp_path: Path, bin_directory: Path) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_runs(page: str, tmp_path: Path, bin_directory: Path) -> None:
+    """The blocks of a page, in order, in an empty directory; Python blocks of a page share their names."""
     work = tmp_path / "work"
     work.mkdir()
     environment = os.environ | {"PATH": f"{bin_directory}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     environment.pop("DSBUILD_STORE", None)
-    blocks = BLOCK.findall((ROOT / "docs" / "tutorial.md").read_text("utf-8"))
-    assert len(blocks) >= 8
+    blocks = [b for b in BLOCK.findall((ROOT / "docs" / page).read_text("utf-8")) if b[0] in ("sh", "python")]
+    assert len(blocks) >= 2
+    said = ""
     for language, marks, code in blocks:
-        command = ["bash", "-e", "-c", code] if language == "sh" else [sys.executable, "-P", "-c", code]
+        if language == "python":
+            said += code
+        command = ["bash", "-e", "-c", code] if language == "sh" else [sys.executable, "-P", "-c", said]
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
         expected = int(found[1]) if (found := re.search(r"exit=(\d+)", marks)) else 0
         assert done.returncode == expected, f"{code}\n{done.stdout}\n{done.stderr}"

@@ -27,6 +27,7 @@ def takes_turns(lengths, kind=Deal):
     assert deal.length == sum(lengths)
     readers, indices = deal(np.arange(deal.length))
     assert list(zip(readers.tolist(), indices.tolist(), strict=True)) == turns(lengths)
+    assert deal.inverse(readers, indices).tolist() == list(range(deal.length))
 
 
 @settings(max_examples=200, deadline=None)
@@ -54,6 +55,20 @@ def test_far_examples_come_from_arithmetic():
     assert readers.tolist()[:3] == [0, 999, 0] and indices.tolist()[:3] == [0, 0, 1]
     assert (readers[3], indices[3]) == (999, 10**15 - 1)
     assert (readers[4], indices[4]) == (999, lengths[999] - 1)
+    assert deal.inverse(readers, indices).tolist() == [0, 999, 1000, 10**18 - 1, deal.length - 1]
+
+
+def test_law_kills_an_inverse_without_the_dropped_readers():
+    class Whole(Deal):
+        __slots__ = ()
+
+        def _below(self, readers, active):
+            return readers
+
+    takes_turns([5, 5, 5], Whole)
+    takes_turns([5, 5, 3], Whole)
+    with pytest.raises(AssertionError):
+        takes_turns([5, 3, 5], Whole)
 
 
 def test_law_kills_a_plain_modulus():

@@ -24,10 +24,8 @@ class Feistel(Permutation):
 
     def __init__(self, key, n):
         super().__init__(key, n)
-        rows = math.isqrt(n - 1) + 1
-        self._rows, self._columns = np.uint64(rows), np.uint64(-(-n // rows))
         self._table = None
-        self._keys = self._keys[: self.rounds]
+        self._words = self._words[: self.rounds]
 
 
 class FourRounds(Feistel):

@@ -37,3 +37,16 @@ def test_refusals() -> None:
             Deal(lengths)
     with pytest.raises(IndexError, match="of 5"):
         Deal([2, 3])(np.array([5]))
+
+
+def test_back_to_examples() -> None:
+    deal = Deal([2, 0, 3])
+    assert deal.inverse(np.array([[2, 0], [2, 0]], np.uint8), np.array([[2, 1], [0, 0]])).tolist() == [[4, 2], [1, 0]]
+    for empty in (deal, Deal([0, 0])):
+        assert empty.inverse(np.array([], np.int64), np.array([], np.int64)).tolist() == []
+    for reader, index, message in ((0, 2, "reader 0, which has 2"), (1, 0, "which has 0"), (2, -1, "example -1 of")):
+        with pytest.raises(IndexError, match=message):
+            deal.inverse(np.array([2, reader]), np.array([0, index]))
+    for reader in (-1, 3):
+        with pytest.raises(IndexError, match="of 3"):
+            deal.inverse(np.array([reader]), np.array([0]))

@@ -7,12 +7,15 @@ import json
 import math
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dsbuild import digest
-from dsbuild.order import permute, scramble, weights
+from dsbuild.order import fit, permute, scramble, weights
+from dsbuild.order.block import BlockPermutation
+from dsbuild.order.era import EraPermutation
 from dsbuild.order.permute import Permutation
 from dsbuild.order.slots import Slots
 
@@ -41,6 +44,10 @@ def slow_splitmix64(seed: int, k: int) -> int:
 def slow_permutation(key: bytes, n: int, positions: list[int]) -> list[int]:
     stream = hashlib.shake_256(key).digest(48)
     words = [int.from_bytes(stream[8 * i : 8 * i + 8], "little") for i in range(6)]
+    return slow_order(words, n, positions)
+
+
+def slow_order(words: list[int], n: int, positions: list[int]) -> list[int]:
     if n <= 4096:
         order = sorted(range(n), key=lambda i: (slow_fmix64((words[0] + (i + 1) * G) & M), i))
         return [order[i] for i in positions]
@@ -58,6 +65,66 @@ def slow_permutation(key: bytes, n: int, positions: list[int]) -> list[int]:
                 break
         found.append(x)
     return found
+
+
+def slow_numbered(key: bytes, number: int, n: int, positions: list[int]) -> list[int]:
+    """Permutation ``number`` of the family of ``key``."""
+    stream = hashlib.shake_256(key).digest(48)
+    seeds = [int.from_bytes(stream[8 * i : 8 * i + 8], "little") for i in range(6)]
+    return slow_order([slow_splitmix64(seed, number) for seed in seeds], n, positions)
+
+
+def slow_era(key: bytes, n: int, era: int, position: int) -> int:
+    number = position // era
+    size = min(era, n - number * era)
+    return number * era + slow_numbered(key + b" era", number, size, [position - number * era])[0]
+
+
+def slow_block(key: bytes, n: int, block: int, window: int, position: int) -> int:
+    """Lists the examples of the position's window."""
+    blocks = -(-n // block)
+    start = 0
+    for number in range(-(-blocks // window)):
+        places = list(range(number * window, min((number + 1) * window, blocks)))
+        chosen = slow_permutation(key + b" block", blocks, places)
+        examples = [e for b in chosen for e in range(b * block, min((b + 1) * block, n))]
+        if position < start + len(examples):
+            return examples[slow_numbered(key + b" window", number, len(examples), [position - start])[0]]
+        start += len(examples)
+    raise AssertionError(position)
+
+
+def slow_fit(lengths: list[int], capacity: int) -> list[list[int]]:
+    """Of one window."""
+    bins: list[dict[str, Any]] = []
+    for turn, row in enumerate(sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))):
+        if lengths[row]:
+            room = min((b["room"] for b in bins if b["room"] >= lengths[row]), default=None)
+            if room is None:
+                bins.append({"room": capacity, "turn": 0, "rows": []})
+                room = capacity
+            chosen = max((b for b in bins if b["room"] == room), key=lambda b: b["turn"])
+            chosen["room"] -= lengths[row]
+            chosen["turn"] = turn
+            chosen["rows"].append(row)
+    return sorted(sorted(b["rows"]) for b in bins)
+
+
+def slow_token_weights(ratios: list[Fraction]) -> list[int]:
+    exact = [ratio * math.lcm(*(r.denominator for r in ratios)) for ratio in ratios]
+    exact = [ratio / math.gcd(*(int(r) for r in exact)) for ratio in exact]
+    if max(exact) < 1 << 48 and sum(exact) < 1 << 56:
+        return [int(weight) for weight in exact]
+    for b in range(46, 0, -1):
+        found = []
+        for ratio in ratios:
+            double = 2 * ratio / max(ratios) * 2**b
+            down = math.floor(double / 2)
+            up = double - 2 * down > 1 or (double - 2 * down == 1 and down % 2 == 1)
+            found.append(max(down + up, 1 if ratio else 0))
+        if sum(found) < 1 << 56:
+            return found
+    raise AssertionError
 
 
 def slow_stream(ratios: list[int], seeds: list[int], length: int) -> list[int]:
@@ -95,6 +162,35 @@ def test_stream(vector: dict[str, list[int]]) -> None:
     assert slow_stream(ratios, seeds, len(sources)) == sources
     slots = Slots(ratios, seeds, [None] * len(ratios), [bytes([i]) for i in range(len(ratios))])
     assert slots.locate(0, len(sources))[0].tolist() == sources
+
+
+@pytest.mark.parametrize("vector", GOLDEN["era"], ids=lambda v: f"n={v['n']} era={v['era']}")
+def test_era(vector: dict[str, Any]) -> None:
+    key, n, era = bytes.fromhex(vector["key"]), vector["n"], vector["era"]
+    assert [slow_era(key, n, era, position) for position in vector["positions"]] == vector["indices"]
+    assert EraPermutation(key, n, era)(np.array(vector["positions"], np.int64)).tolist() == vector["indices"]
+
+
+@pytest.mark.parametrize("vector", GOLDEN["block"], ids=lambda v: f"n={v['n']} {v['block']}x{v['window']}")
+def test_block(vector: dict[str, Any]) -> None:
+    key, n, block, window = bytes.fromhex(vector["key"]), vector["n"], vector["block"], vector["window"]
+    assert [slow_block(key, n, block, window, position) for position in vector["positions"]] == vector["indices"]
+    order = BlockPermutation(key, n, block, window)
+    assert order(np.array(vector["positions"], np.int64)).tolist() == vector["indices"]
+
+
+@pytest.mark.parametrize("vector", GOLDEN["fit"], ids=lambda v: str(v["capacity"]))
+def test_fit(vector: dict[str, Any]) -> None:
+    assert slow_fit(vector["lengths"], vector["capacity"]) == vector["bins"]
+    offsets, rows = fit.fit(vector["lengths"], vector["capacity"])
+    assert [part.tolist() for part in np.split(rows, offsets[1:-1])] == vector["bins"]
+
+
+@pytest.mark.parametrize("vector", GOLDEN["token_weights"], ids=lambda v: v["ratios"][0])
+def test_token_weights(vector: dict[str, Any]) -> None:
+    ratios = [Fraction(ratio) for ratio in vector["ratios"]]
+    assert slow_token_weights(ratios) == vector["weights"]
+    assert weights.token_weights(ratios) == vector["weights"]
 
 
 def test_scramblers() -> None:

@@ -124,3 +124,16 @@ def test_outside() -> None:
         Slots([1], [2], [5], [b""]).locate(0, 6)
     with pytest.raises(IndexError, match="slot 5 of 5"):
         Slots([1], [2], [5], [b""]).rank(0, 5)
+
+
+def test_positions_of_examples() -> None:
+    made = mixture(until="all", caps=(12, None))
+    assert made.length is not None
+    last = [made.position(0, 11), made.position(1, 89)]
+    assert max(last) == made.length - 1
+    for source, ordinal in ((0, 12), (1, 90), (2, 0), (-1, 0), (0, -1)):
+        with pytest.raises(IndexError, match=f"example {ordinal} of source {source}"):
+            made.position(source, ordinal)
+    left = mixture(lengths=(1000, 3), stages=(stage(0, 1, 1), stage(50, 0, 1)), until=None)
+    with pytest.raises(IndexError, match="ends before it"):
+        left.position(0, 900)  # no later stage has the source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dsbuild.order.pack import concat_count, concat_spans, none_count, none_spans
+from dsbuild.order.pack import concat_count, concat_examples, concat_spans, none_count, none_spans
 
 
 def test_concat_counts() -> None:
@@ -32,3 +32,18 @@ def test_refusals() -> None:
         concat_spans(10, 4, np.array([3]))
     with pytest.raises(IndexError, match="of 3"):
         none_spans(np.array([0, 3, 3, 8]), np.array([-1]))
+
+
+def test_examples_of_tokens() -> None:
+    assert concat_examples(10, 4, 0, 10) == (0, 3)
+    assert concat_examples(10, 4, 4, 5) == (0, 2)  # a border: a target of one, an input of the next
+    assert concat_examples(10, 4, 5, 8) == (1, 2)
+    assert concat_examples(9, 4, 8, 9) == (1, 2)  # the last target only
+    assert concat_examples(1, 4, 0, 1) == (0, 0)  # no example has it
+    first, last = concat_examples(10, 4, 7, 7)
+    assert first == last
+    for start, stop in ((-1, 2), (3, 2), (0, 11)):
+        with pytest.raises(IndexError, match="of 10"):
+            concat_examples(10, 4, start, stop)
+    with pytest.raises(ValueError, match="examples of 0"):
+        concat_examples(10, 0, 0, 1)

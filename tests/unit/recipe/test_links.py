@@ -28,6 +28,11 @@ def mixtures(**weights: str) -> str:
     return "".join(f"[mixture.{name}]\nweights = {{ {w} }}\n" for name, w in weights.items())
 
 
+def stages(name: str, *weights: str) -> str:
+    listed = ", ".join(f"{{ from = {n}, weights = {{ {w} }} }}" for n, w in enumerate(weights))
+    return f"[mixture.{name}]\nstages = [{listed}]\n"
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "told"),
     [
@@ -68,6 +73,51 @@ def mixtures(**weights: str) -> str:
             "leak",
             "not the same splits",
         ),
+        # the branch has other splits, not the source none
+        (
+            source("a", "files = 'a'\nsplit = { train = 0.5, valid = 0.5 }")
+            + source("b", "from = 'a'\nsplit = { train = 0.4, valid = 0.6 }")
+            + mixtures(train="a = 1, b = 1", valid="a = 1"),
+            "leak",
+            "source 'a' has records of 'b', which feeds 'train', and not the same splits",
+        ),
+        (
+            source("a", "files = 'a'\nsplit = { train = 0.5, valid = 0.5 }")
+            + source("b", "from = 'a'")
+            + mixtures(train="b = 1, a = 1", valid="a = 1"),
+            "leak",
+            "source 'a' has records of 'b', which feeds 'train', and not the same splits",
+        ),
+        # counts take the lowest keys of each source's own records
+        (
+            source("a", "files = 'a'\nsplit = { train = 0.5, valid = 9 }")
+            + source("b", "from = 'a'\nsplit = { train = 0.5, valid = 9 }")
+            + mixtures(train="a = 1", valid="b = 1"),
+            "leak",
+            "equal counts of two sources take other records",
+        ),
+        (source("a") + source("b", 'from = "a"') + mixtures(train="b = 1", valid="a = 1"), "leak", "give both split"),
+        (
+            source("a") + mixtures(train="a = 1") + stages("valid", "a = 1"),
+            "leak",
+            "source 'a' has no splits and feeds 'train' too",
+        ),
+        (
+            source("a") + source("b") + stages("train", "b = 1", "a = 1") + mixtures(valid="a = 1"),
+            "leak",
+            "source 'a' has no splits and feeds 'train' too",
+        ),
+        (source("a") + stages("train", "a = 1", "b = 1"), "unknown-node", "mixture.train.stages[1].weights.b"),
+        (
+            source("a") + source("b", "files = 'b'\nsplit = { dev = 0.5 }") + stages("train", "a = 1", "b = 1"),
+            "unknown-node",
+            "none of them is 'train'",
+        ),
+        (
+            source("a") + source("b") + stages("train", "a = 1") + "max_epochs = { b = 2 }",
+            "unknown-node",
+            "mixture.train.max_epochs.b: this mixture weighs no such source",
+        ),
     ],
 )
 def test_wrong(tmp_path: Path, body: str, kind: str, told: str) -> None:
@@ -90,6 +140,12 @@ def test_wrong(tmp_path: Path, body: str, kind: str, told: str) -> None:
         source("a") + source("b") + mixtures(train="a = 1", valid="b = 1"),
         source("a") + source("b", 'from = "a"') + source("c", 'from = ["a", "b"]') + mixtures(train="b = 1, c = 2"),
         source("a", f'from = "{DRV}"') + mixtures(train="a = 1"),
+        source("a", "files = 'a'\nsplit = { train = 0.5, valid = 9 }") + mixtures(train="a = 1", valid="a = 1"),
+        source("a", "files = 'a'\nsplit = { train = 1.0, valid = 9 }")
+        + source("b")
+        + stages("train", "a = 1", "b = 1")
+        + stages("valid", "a = 1", "a = 2"),
+        source("a") + source("b") + stages("train", "a = 1", "b = 1, a = 1") + "max_epochs = { b = 2 }",
     ],
 )
 def test_right(tmp_path: Path, body: str) -> None:

@@ -10,8 +10,9 @@ import pytest
 import tomli
 
 from dsbuild.errors import RecipeError
-from dsbuild.recipe import HandlerSpec, Recipe, load_recipe
-from dsbuild.recipe.nodes import EXAMPLES_KEYS, MIXTURE_KEYS, TOKENIZER_KEYS
+from dsbuild.recipe import BlockShuffle, EraShuffle, HandlerSpec, Recipe, StageSpec, load_recipe
+from dsbuild.recipe.mixture import MIXTURE_KEYS
+from dsbuild.recipe.nodes import EXAMPLES_KEYS, TOKENIZER_KEYS
 from dsbuild.recipe.parse import TOP_KEYS
 from dsbuild.recipe.source import SOURCE_KEYS
 from dsbuild.recipe.table import MOST
@@ -46,25 +47,29 @@ shared = true
 
 [source.both]
 from = ["web", "drv:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]
-split = { train = 0.5, valid = 0.25 }
+split = { train = 1.0, valid = 250 }
 order = "files"
+shared = true
 
 [mixture.train]
-weights = { web = 0.7, both = 3 }
+stages = [{ from = 0, weights = { web = 0.7, both = 3 } }, { from = 1_000_000, weights = { both = 0.5 } }]
 until = { epochs = 1.5 }
-by = "records"
+by = "tokens"
+max_epochs = { web = 2, both = 0.25 }
 
 [mixture.valid]
 weights = { web = 1 }
 until = "first"
+by = "records"
 
 [examples]
 length = 2048
 pack = "none"
-mask = "document"
-shuffle = "none"
-overlong = "cut"
-columns = ["input_ids", "labels"]
+mask = "prefix"
+shuffle = { block = 1024, window = 64 }
+overlong = "drop"
+columns = ["input_ids", "labels", "audio"]
+pad = { audio = 3000, input_ids = 2048 }
 """
 
 SMALL = """
@@ -129,12 +134,25 @@ def test_every_key(tmp_path: Path) -> None:
     both = recipe.sources["both"]
     assert both.inputs[0] == "web"
     assert both.interleave == 0
-    assert recipe.mixtures["train"].weights == {"web": Fraction(7, 10), "both": Fraction(3)}
-    assert recipe.mixtures["train"].until == Fraction(3, 2)
-    assert recipe.mixtures["valid"].until == "first"
+    assert both.split == {"train": Fraction(1), "valid": 250}
+    assert [type(share) for share in both.split.values()] == [Fraction, int]
+    train, valid = recipe.mixtures["train"], recipe.mixtures["valid"]
+    assert train.stages == (
+        StageSpec(first=0, weights={"web": Fraction(7, 10), "both": Fraction(3)}),
+        StageSpec(first=1_000_000, weights={"both": Fraction(1, 2)}),
+    )
+    assert (train.until, train.by) == (Fraction(3, 2), "tokens")
+    assert train.max_epochs == {"web": 2, "both": Fraction(1, 4)}
+    assert train.sources == ("web", "both")
+    assert train.place("both") == ("mixture", "train", "stages", 0, "weights", "both")
+    assert valid.stages == (StageSpec(first=0, weights={"web": Fraction(1)}),)
+    assert (valid.until, valid.by, valid.max_epochs) == ("first", "records", {})
+    assert valid.place("web") == ("mixture", "valid", "weights", "web")
     examples = recipe.examples
-    assert (examples.length, examples.pack, examples.mask, examples.shuffle) == (2048, "none", "document", "none")
-    assert (examples.overlong, examples.columns) == ("cut", ("input_ids", "labels"))
+    assert (examples.length, examples.pack, examples.mask) == (2048, "none", "prefix")
+    assert examples.shuffle == BlockShuffle(block=1024, window=64)
+    assert (examples.overlong, examples.columns) == ("drop", ("input_ids", "labels", "audio"))
+    assert examples.pad == {"audio": 3000, "input_ids": 2048}
 
 
 def test_defaults(tmp_path: Path) -> None:
@@ -148,9 +166,11 @@ def test_defaults(tmp_path: Path) -> None:
         "error",
         64 << 20,
     )
-    assert recipe.mixtures["train"].until == "all"
-    assert recipe.examples.pack == "concat"
-    assert recipe.examples.shuffle == "full"
+    train = recipe.mixtures["train"]
+    assert (train.until, train.by, train.max_epochs) == ("all", "records", {})
+    examples = recipe.examples
+    assert (examples.pack, examples.mask, examples.shuffle, examples.overlong) == ("concat", "none", "full", "error")
+    assert (examples.columns, examples.pad) == ((), {})
 
 
 @pytest.mark.parametrize("text", [FULL, SMALL])
@@ -177,14 +197,16 @@ def test_places(tmp_path: Path) -> None:
     assert marked(recipe.where("source", "web", "files", 1)) == '"/data/more"'
     assert marked(recipe.where("source", "both")) == "both"
     assert marked(recipe.where("now")) == "2026-11-21"
-    assert marked(recipe.where_key("mixture", "train", "weights", "both")) == "both"
+    assert marked(recipe.where_key("mixture", "train", "stages", 1, "weights", "both")) == "both"
+    assert marked(recipe.where("mixture", "train", "stages", 1, "from")) == "1_000_000"
+    assert marked(recipe.where_key("examples", "pad", "audio")) == "audio"
     assert str(recipe.where("nothing")) == str(recipe.path)
 
 
 @pytest.mark.parametrize("number", ["0.10", "1e-1", "0.1", "100e-3"])
 def test_numbers_are_exact(tmp_path: Path, number: str) -> None:
     recipe = load(tmp_path, SMALL.replace("web = 1", f"web = {number}"))
-    assert recipe.mixtures["train"].weights["web"] == Fraction(1, 10)
+    assert recipe.mixtures["train"].stages[0].weights["web"] == Fraction(1, 10)
 
 
 def typos() -> list[tuple[str, str]]:
@@ -276,7 +298,12 @@ def test_a_typo_in_every_key_is_named(tmp_path: Path, header: str, key: str) -> 
         ('files = "a.jsonl"', 'files = "a"\nhandlers = [{ use = "x", at = 1e999 }]', "bad-value"),
         ('files = "a.jsonl"', f'files = "a"\nhandlers = [{{ use = "x", at = 0x{"f" * 4000} }}]', "bad-value"),
         ('files = "a.jsonl"', f'files = "a"\nhandlers = [{{ use = "x", at = 0.{"1" * 4000} }}]', "bad-value"),
-        ('files = "a.jsonl"', 'files = "a"\nsplit = { train = 1 }', "not-yet"),
+        ('files = "a.jsonl"', 'files = "a"\nsplit = { train = 0, valid = 0.5 }', "bad-value"),
+        ('files = "a.jsonl"', 'files = "a"\nsplit = { train = -1, valid = 5 }', "bad-value"),
+        ('files = "a.jsonl"', f'files = "a"\nsplit = {{ train = {(1 << 60) + 1} }}', "bad-value"),
+        ('files = "a.jsonl"', 'files = "a"\nsplit = { train = true }', "bad-type"),
+        ('files = "a.jsonl"', 'files = "a"\nsplit = { train = 1.0, valid = 5, test = 0.1 }', "bad-value"),
+        ('files = "a.jsonl"', 'files = "a"\nsplit = { train = 1.01, valid = 5 }', "bad-value"),
         ('files = "a.jsonl"', 'files = "a"\nsplit = { train = 1.0 }', "bad-value"),
         ('files = "a.jsonl"', 'files = "a"\nsplit = { train = 0.0 }', "bad-value"),
         ('files = "a.jsonl"', 'files = "a"\nsplit = { train = -0.5 }', "bad-value"),
@@ -299,9 +326,50 @@ def test_a_typo_in_every_key_is_named(tmp_path: Path, header: str, key: str) -> 
         ("weights = { web = 1 }", "weights = { web = inf }", "bad-value"),
         ("weights = { web = 1 }", "weights = { web = true }", "bad-type"),
         ("weights = { web = 1 }", 'weights = ["web"]', "bad-type"),
-        ("weights = { web = 1 }", "weights = { web = 1 }\nstages = []", "not-yet"),
-        ("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = { web = 2 }", "not-yet"),
-        ("weights = { web = 1 }", 'weights = { web = 1 }\nby = "tokens"', "not-yet"),
+        ("weights = { web = 1 }", "weights = { web = 1e-300, b = 1 }\n[source.b]\nfiles = 'b'", "bad-value"),
+        ("weights = { web = 1 }", "weights = { web = 1 }\nstages = [{ from = 0, weights = { web = 1 } }]", "conflict"),
+        ("weights = { web = 1 }", "stages = []", "bad-value"),
+        ("weights = { web = 1 }", "stages = { from = 0, weights = { web = 1 } }", "bad-type"),
+        ("weights = { web = 1 }", "stages = [1]", "bad-type"),
+        ("weights = { web = 1 }", "stages = [{ weights = { web = 1 } }]", "missing-key"),
+        ("weights = { web = 1 }", "stages = [{ from = 0 }]", "missing-key"),
+        ("weights = { web = 1 }", "stages = [{ from = 0, weights = {} }]", "bad-value"),
+        ("weights = { web = 1 }", "stages = [{ from = 0, weights = 1 }]", "bad-type"),
+        ("weights = { web = 1 }", "stages = [{ from = 0, weights = { web = 0 } }]", "bad-value"),
+        ("weights = { web = 1 }", "stages = [{ from = 0, weights = { wbe = 1 } }]", "unknown-node"),
+        ("weights = { web = 1 }", "stages = [{ frm = 0, weights = { web = 1 } }]", "unknown-key"),
+        ("weights = { web = 1 }", 'stages = [{ from = 0, weights = { web = 1 }, by = "tokens" }]', "unknown-key"),
+        *[
+            ("weights = { web = 1 }", f"stages = [{{ from = {first}, weights = {{ web = 1 }} }}]", kind)
+            for first, kind in (
+                ("1", "bad-value"),
+                ("-1", "bad-value"),
+                ("0.0", "bad-type"),
+                ("true", "bad-type"),
+                ('"0"', "bad-type"),
+            )
+        ],
+        *[
+            (
+                "weights = { web = 1 }",
+                f"[[mixture.train.stages]]\nfrom = 0\nweights.web = 1\n[[mixture.train.stages]]\nfrom = 9\n"
+                f"weights.web = 2\n[[mixture.train.stages]]\nfrom = {first}\nweights.web = 3",
+                "bad-value",
+            )
+            for first in (0, 8, 9, (1 << 60) + 1)
+        ],
+        ("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = 2", "bad-type"),
+        ("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = {}", "bad-value"),
+        ("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = { web = 0 }", "bad-value"),
+        ("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = { web = -1.5 }", "bad-value"),
+        ("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = { web = nan }", "bad-value"),
+        ("weights = { web = 1 }", 'weights = { web = 1 }\nmax_epochs = { web = "2" }', "bad-type"),
+        ("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = { wbe = 2 }", "unknown-node"),
+        (
+            "weights = { web = 1 }",
+            "weights = { web = 1 }\nmax_epochs = { other = 2 }\n[source.other]\nfiles = 'b'",
+            "unknown-node",
+        ),
         ("weights = { web = 1 }", 'weights = { web = 1 }\nby = "bytes"', "bad-value"),
         ("weights = { web = 1 }", 'weights = { web = 1 }\nuntil = "last"', "bad-value"),
         ("weights = { web = 1 }", "weights = { web = 1 }\nuntil = { epochs = 0 }", "bad-value"),
@@ -310,16 +378,45 @@ def test_a_typo_in_every_key_is_named(tmp_path: Path, header: str, key: str) -> 
         ("length = 8", "", "missing-key"),
         ("length = 8", "length = 0", "bad-value"),
         ("length = 8", "length = 8.0", "bad-type"),
-        ("length = 8", 'length = 8\npack = "fit"', "not-yet"),
         ("length = 8", 'length = 8\npack = "concatenate"', "bad-value"),
-        ("length = 8", 'length = 8\nmask = "prefix"', "not-yet"),
-        ("length = 8", "length = 8\nshuffle = { block = 4, window = 2 }", "not-yet"),
-        ("length = 8", "length = 8\nshuffle = { era = 4 }", "not-yet"),
+        ("length = 8", "length = 8\npack = 1", "bad-type"),
+        ("length = 8", 'length = 8\nmask = "causal"', "bad-value"),
+        ("length = 8", 'length = 8\nmask = "prefix"', "conflict"),
+        ("length = 8", 'length = 8\npack = "concat"\nmask = "prefix"', "conflict"),
         ("length = 8", "length = 8\nshuffle = { ear = 4 }", "unknown-key"),
-        ("length = 8", "length = 8\nshuffle = {}", "bad-type"),
-        ("length = 8", 'length = 8\npack = "none"\noverlong = "drop"', "not-yet"),
+        ("length = 8", "length = 8\nshuffle = {}", "missing-key"),
+        ("length = 8", "length = 8\nshuffle = true", "bad-type"),
+        ("length = 8", 'length = 8\nshuffle = "block"', "bad-value"),
+        ("length = 8", "length = 8\nshuffle = { block = 4 }", "missing-key"),
+        ("length = 8", "length = 8\nshuffle = { window = 4 }", "missing-key"),
+        ("length = 8", "length = 8\nshuffle = { block = 0, window = 2 }", "bad-value"),
+        ("length = 8", "length = 8\nshuffle = { block = 4, window = 0 }", "bad-value"),
+        ("length = 8", "length = 8\nshuffle = { block = 4, window = 16777217 }", "bad-value"),
+        ("length = 8", "length = 8\nshuffle = { block = 4, windw = 2 }", "unknown-key"),
+        ("length = 8", "length = 8\nshuffle = { block = 4.0, window = 2 }", "bad-type"),
+        ("length = 8", "length = 8\nshuffle = { block = 4, window = 2, era = 8 }", "conflict"),
+        ("length = 8", "length = 8\nshuffle = { window = 2, era = 8 }", "conflict"),
+        ("length = 8", "length = 8\nshuffle = { era = 0 }", "bad-value"),
+        ("length = 8", "length = 8\nshuffle = { era = 281474976710657 }", "bad-value"),
         ("length = 8", 'length = 8\noverlong = "cut"', "conflict"),
-        ("length = 8", "length = 8\npad = { input_ids = 8 }", "not-yet"),
+        ("length = 8", 'length = 8\npack = "concat"\noverlong = "error"', "conflict"),
+        ("length = 8", 'length = 8\npack = "fit"\noverlong = "trim"', "bad-value"),
+        ("length = 8", "length = 8\npad = { input_ids = 8 }", "conflict"),
+        ("length = 8", 'length = 8\npack = "fit"\npad = { input_ids = 8 }', "conflict"),
+        ("length = 8", 'length = 8\npack = "none"\npad = { input_ids = 9 }', "conflict"),
+        ("length = 8", 'length = 8\npack = "none"\npad = { labels = 9 }', "conflict"),
+        ("length = 8", 'length = 8\npack = "none"\npad = {}', "bad-value"),
+        ("length = 8", 'length = 8\npack = "none"\npad = 8', "bad-type"),
+        ("length = 8", 'length = 8\npack = "none"\npad = { input_ids = 0 }', "bad-value"),
+        ("length = 8", 'length = 8\npack = "none"\npad = { input_ids = true }', "bad-type"),
+        ("length = 8", 'length = 8\npack = "none"\npad = { audio = 8 }', "missing-column"),
+        ("length = 8", 'length = 8\npack = "none"\ncolumns = ["audio"]\npad = { input_ids = 8 }', "missing-column"),
+        ("length = 8", 'length = 8\npack = "none"\ncolumns = ["audio"]\nmask = "document"', "conflict"),
+        ("length = 8", 'length = 8\npack = "none"\ncolumns = ["audio"]\noverlong = "cut"', "conflict"),
+        ("length = 8", 'length = 8\npack = "none"\ncolumns = ["labels"]', "conflict"),
+        ("length = 8", "length = 0\npack = 'none'\npad = { input_ids = 9 }", "bad-value"),
+        ("length = 8", 'length = 8\ncolumns = ["@key"]', "bad-name"),
+        ("length = 8", 'length = 8\ncolumns = ["segment_ids"]', "bad-name"),
         ("length = 8", 'length = 8\ncolumns = ["a b"]', "bad-name"),
         ("length = 8", 'length = 8\ncolumns = ["a", "a"]', "conflict"),
     ],
@@ -327,6 +424,68 @@ def test_a_typo_in_every_key_is_named(tmp_path: Path, header: str, key: str) -> 
 def test_one_mistake_one_diagnostic(tmp_path: Path, old: str, new: str, kind: str) -> None:
     assert old in SMALL
     assert kinds(tmp_path, SMALL.replace(old, new)) == [kind]
+
+
+RIGHT = [
+    ("weights = { web = 1 }", "stages = [{ from = 0, weights = { web = 1 } }]"),
+    ("weights = { web = 1 }", "stages = [{ from = 0, weights = { web = 1 } }, { from = 5, weights = { web = 2 } }]"),
+    (
+        "weights = { web = 1 }",
+        "stages = [{ from = 0, weights = { web = 1 } }, { from = 5, weights = { late = 2 } }]\nmax_epochs.late = 0.5\n"
+        "until = 'first'\n[source.late]\nfiles = 'b'",
+    ),
+    *[
+        (
+            "weights = { web = 1 }",
+            f"weights = {{ web = 1 }}\nby = 'tokens'\nuntil = {until}\nmax_epochs = {{ web = 1.5 }}",
+        )
+        for until in ("'first'", "'all'", "{ epochs = 9 }")
+    ],
+    *[
+        ("length = 8", f"length = 8\n{more}")
+        for more in (
+            "pack = 'fit'",
+            "pack = 'fit'\noverlong = 'drop'",
+            "pack = 'fit'\noverlong = 'cut'",
+            "pack = 'fit'\noverlong = 'error'\nmask = 'prefix'",
+            "pack = 'none'\noverlong = 'drop'\nmask = 'prefix'",
+            "shuffle = { block = 1, window = 16777216 }",
+            "shuffle = { era = 281474976710656 }",
+            "pack = 'none'\npad = { input_ids = 8, labels = 8 }",
+            "pack = 'none'\ncolumns = ['audio']\npad = { audio = 1 }",
+            "columns = ['more', 'labels']",
+        )
+    ],
+    *[
+        ('files = "a.jsonl"', f'files = "a"\nsplit = {{ {split} }}')
+        for split in (
+            "train = 1",
+            "train = 10, valid = 1152921504606846976",
+            "train = 1.0, valid = 9",
+            "train = 0.5, valid = 9, x = 0.5",
+        )
+    ],
+]
+
+
+@pytest.mark.parametrize(("old", "new"), RIGHT)
+def test_right(tmp_path: Path, old: str, new: str) -> None:
+    assert old in SMALL
+    load(tmp_path, SMALL.replace(old, new))
+
+
+def test_eras(tmp_path: Path) -> None:
+    recipe = load(tmp_path, SMALL.replace("length = 8", "length = 8\nshuffle = { era = 1_000 }"))
+    assert recipe.examples.shuffle == EraShuffle(era=1000)
+
+
+def test_a_typo_in_a_cap_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError) as caught:
+        load(tmp_path, SMALL.replace("weights = { web = 1 }", "weights = { web = 1 }\nmax_epochs = { wbe = 2 }"))
+    (only,) = caught.value.diagnostics
+    assert only.hint == "did you mean 'web'?"
+    assert only.where is not None
+    assert (only.where.line, only.where.column) == (8, 16)
 
 
 def test_whole_tables_missing(tmp_path: Path) -> None:
@@ -363,5 +522,15 @@ def test_a_hostile_recipe_ends_soon(tmp_path: Path) -> None:
     weights = ", ".join(f"s{n} = 1" for n in range(5000))
     text = text.replace(
         "weights = { web = 1 }", f"weights = {{ {weights} }}\n[mixture.valid]\nweights = {{ {weights} }}"
+    )
+    assert set(kinds(tmp_path, text)) == {"leak"}
+
+
+def test_a_recipe_of_many_stages_ends_soon(tmp_path: Path) -> None:
+    sources = "".join(f"[source.s{n}]\nfiles = 'f{n}'\n" for n in range(2000))
+    stages = "".join(f"{{ from = {n}, weights = {{ s{n} = {n + 1} }} }}," for n in range(2000))
+    more = "".join(f"[mixture.m{n}]\nweights = {{ web = 1 }}\n" for n in range(2000))
+    text = SMALL.replace("weights = { web = 1 }", f"stages = [{stages}]\n{more}").replace(
+        "[source.web]", sources + "[source.web]"
     )
     assert set(kinds(tmp_path, text)) == {"leak"}

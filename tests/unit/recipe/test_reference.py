@@ -13,7 +13,8 @@ import tomli
 
 from dsbuild.errors import RecipeError
 from dsbuild.recipe import encode_lock, load_recipe, read_lock
-from dsbuild.recipe.nodes import EXAMPLES_KEYS, MIXTURE_KEYS, TOKENIZER_KEYS
+from dsbuild.recipe.mixture import MIXTURE_KEYS
+from dsbuild.recipe.nodes import EXAMPLES_KEYS, TOKENIZER_KEYS
 from dsbuild.recipe.parse import TOP_KEYS
 from dsbuild.recipe.source import SOURCE_KEYS
 

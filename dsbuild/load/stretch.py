@@ -1,0 +1,291 @@
+"""Stretch: a run of stream positions, looked up: for each one its source, its pieces and its documents.
+
+Looking up costs numpy calls, whatever the number of positions; so the loader does it for thousands at a time and
+reads batches out of the arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dsbuild.errors import BuildError, CorruptError
+from dsbuild.load.part import Ints, Part
+from dsbuild.load.pieces import Pieces, by_part
+from dsbuild.load.shape import Shape
+from dsbuild.load.source import Source
+from dsbuild.schema import Field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Documents:
+    """Where documents start in rows: those of row i are ``first[i]`` to ``first[i + 1]``; int64 arrays.
+
+    ``start``: the position in the row, of documents and of the padding after them. ``segment``: 1, 2, … in the row,
+    0 for padding. ``turns``: bool[k], whether a document starts at token L, which is a target and no input.
+    """
+
+    first: Ints
+    start: Ints
+    segment: Ints
+    turns: np.ndarray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Stretch:
+    """k rows of ``views``. ``sources``, ``epochs``, ``examples``: int64[k]. ``tokens``: int64[k], at most L + 1.
+
+    The pieces of row i are ``first[i]`` to ``first[i + 1]`` of ``held`` (int64[m], number in ``parts``), ``base`` and
+    ``size``. ``whole``: bool[k], whether the row is one piece of L + 1 tokens. ``parts`` keeps what is mapped alive.
+    ``records``: (number in ``parts``, row of its object) where a row is one record, int64[k] each.
+    """
+
+    shape: Shape
+    views: Sequence[Source]
+    sources: Ints
+    epochs: Ints
+    examples: Ints
+    parts: tuple[tuple[Source, Part], ...]
+    first: Ints
+    held: Ints
+    base: Ints
+    size: Ints
+    tokens: Ints
+    whole: np.ndarray
+    documents: Documents | None
+    records: tuple[Ints, Ints] | None
+    columns: dict[str, TokenColumn] = field(default_factory=dict, repr=False)
+    fields: dict[str, Field] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def column(self, name: str) -> TokenColumn:
+        """The token column ``name`` of the parts held. Raises ``CorruptError`` where pieces lead outside of it."""
+        found = self.columns.get(name)
+        if found is None:
+            found = self.columns[name] = _column(self, name)
+        return found
+
+    def field(self, name: str) -> Field:
+        """What a further column is in batches, whatever sources they have: as wide as in any of ``views``.
+
+        Raises ``BuildError`` where two sources give it other shapes.
+        """
+        found = self.fields.get(name)
+        if found is None:
+            found = self.fields[name] = _common(self.views, name)
+        return found
+
+    def prove(self, start: int, stop: int, name: str) -> None:
+        """Verify the values of a token column in rows [start, stop). Raises ``CorruptError`` naming source and part."""
+        unproved = self.column(name).unproved
+        first, last = int(self.first[start]), int(self.first[stop])
+        held = self.held[first:last]
+        if not unproved[held].any():
+            return
+        for at in (np.flatnonzero(unproved[held]) + first).tolist():
+            part = self.parts[self.held[at]][1]
+            base = int(self.base[at])
+            try:
+                part.stored.touch(part.source_of(name), base, base + int(self.size[at]))
+            except CorruptError as error:
+                row = int(np.searchsorted(part.offsets("input_ids"), base, "right")) - 1
+                raise damaged(part, row, error) from None
+        for number in np.unique(held).tolist():
+            part = self.parts[number][1]
+            unproved[number] = not part.stored.verified(part.source_of(name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TokenColumn:
+    """A column of tokens by the parts of a stretch: ``values``, their ``addresses`` (int64), and whether they are
+    ``unproved`` (bool), which is to say not wholly verified yet. ``dtypes``: each that there is, once. ``inner``: the
+    shape of the value of one token."""
+
+    values: tuple[np.ndarray, ...]
+    inner: tuple[int, ...]
+    dtypes: tuple[np.dtype[Any], ...]
+    addresses: Ints
+    unproved: np.ndarray
+
+
+def _column(stretch: Stretch, name: str) -> TokenColumn:
+    for _, part in stretch.parts:
+        part.check_aligned(part.source_of(name))
+    values = tuple(part.values(part.source_of(name)) for _, part in stretch.parts)
+    sizes = np.array([len(v) for v in values], np.int64)
+    # addresses are made of these numbers: what a damaged store says must not lead outside of the map
+    outside = (stretch.base < 0) | (stretch.size < 0) | (stretch.base > sizes[stretch.held] - stretch.size)
+    if outside.any():
+        part = stretch.parts[stretch.held[int(np.argmax(outside))]][1]
+        raise CorruptError(
+            f"{part}: its offsets lead outside of column '{name}'",
+            kind="corrupt",
+            hint="'dsbuild verify' lists all damage",
+        )
+    return TokenColumn(
+        values=values,
+        inner=values[0].shape[1:],
+        dtypes=tuple(dict.fromkeys(v.dtype for v in values)),
+        addresses=np.array([part.address(part.source_of(name)) for _, part in stretch.parts], np.int64),
+        unproved=np.array([not p.stored.verified(p.source_of(name)) for _, p in stretch.parts], bool),
+    )
+
+
+def _common(views: Sequence[Source], name: str) -> Field:
+    found: dict[Field, Source] = {}
+    for view in views:
+        if name not in view.records.schema:
+            raise BuildError(f"source {view.digest.short}: has no column '{name}'", kind="missing-column")
+        found.setdefault(view.records.schema[name], view)
+    first = next(iter(found))
+    for other, view in found.items():
+        if other.shape != first.shape:
+            raise BuildError(
+                f"column '{name}' has shape {list(first.shape)} in source {found[first].digest.short} and "
+                f"{list(other.shape)} in source {view.digest.short}",
+                kind="conflict",
+                hint="handlers must make them alike",
+            )
+    return replace(first, dtype=np.result_type(*(np.dtype(f.dtype) for f in found)).name)
+
+
+def look_up(
+    shape: Shape,
+    views: Sequence[Source],
+    sources: Ints,
+    epochs: Ints,
+    examples: Ints,
+    *,
+    documents: bool,
+) -> Stretch:
+    """The stretch of rows that are ``examples[i]`` of ``sources[i]`` (numbers in ``views``; int64[k]).
+
+    ``documents``: whether documents are looked up too. Raises ``BuildError`` for a record that is longer than examples
+    may be, and as opening parts does.
+    """
+    owners: list[Ints] = []
+    columns: list[tuple[Ints, Ints, Ints]] = []
+    parts = _Parts()
+    records = None if shape.packed else (np.empty(len(sources), np.int64), np.empty(len(sources), np.int64))
+    for number, rows in by_part(sources):
+        view = views[number]
+        if records is not None:
+            numbers, records[1][rows] = view.rows(examples[rows])
+            records[0][rows] = parts.hold(view, numbers)
+        if shape.tokens:
+            found = view.pieces(examples[rows])
+            owners.append(rows[found.owner])
+            columns.append((parts.hold(view, found.part), found.base, found.size))
+    none = np.zeros(0, np.int64)
+    owner = np.concatenate(owners) if owners else none
+    part, base, size = (np.concatenate(a) for a in zip(*columns, strict=True)) if columns else (none, none, none)
+    if len(owners) > 1:
+        order = np.argsort(owner, kind="stable")
+        owner, part, base, size = owner[order], part[order], base[order], size[order]
+    counts = np.bincount(owner, minlength=len(sources))
+    first = np.zeros(len(sources) + 1, np.int64)
+    np.cumsum(counts, out=first[1:])
+    ends = np.zeros(len(size) + 1, np.int64)
+    np.cumsum(size, out=ends[1:])
+    tokens = np.diff(ends[first])
+    pieces = Pieces(owner=owner, part=part, base=base, size=size)
+    if shape.pack == "none" and shape.overlong == "error":
+        _check_lengths(shape, parts.held, pieces)
+    return Stretch(
+        shape=shape,
+        views=views,
+        sources=sources,
+        epochs=epochs,
+        examples=examples,
+        parts=tuple(parts.held),
+        first=first,
+        held=part,
+        base=base,
+        size=size,
+        tokens=tokens,
+        whole=(counts == 1) & (tokens == shape.length + 1),
+        documents=_documents(shape, parts.held, pieces, first, ends, tokens) if documents else None,
+        records=records,
+    )
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The parts of a stretch, each once."""
+
+    held: list[tuple[Source, Part]] = field(default_factory=list)
+    numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def hold(self, view: Source, part: Ints) -> Ints:
+        """The numbers that ``part`` of ``view`` have here."""
+        found = np.empty(len(part), np.int64)
+        for number, places in by_part(part):
+            at = self.numbers.setdefault((id(view), number), len(self.held))
+            if at == len(self.held):
+                self.held.append((view, view.part(number)))
+            found[places] = at
+        return found
+
+
+def _documents(
+    shape: Shape, parts: Sequence[tuple[Source, Part]], pieces: Pieces, first: Ints, ends: Ints, tokens: Ints
+) -> Documents:
+    """Every piece starts a document (or the rest of one), and so does every record inside a piece."""
+    inside: list[tuple[Ints, Ints]] = []
+    for number, places in by_part(pieces.part):
+        offsets = parts[number][1].offsets("input_ids")
+        base = pieces.base[places]
+        low = np.searchsorted(offsets, base, "right")
+        high = np.searchsorted(offsets, base + pieces.size[places], "left")
+        counts = np.maximum(high - low, 0)
+        owners = np.repeat(np.arange(len(places)), counts)
+        at = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts - low, counts)
+        inside.append((places[owners], offsets[at] - base[owners]))
+    # the place of each piece's first token, counted over all rows, tells its place in its row
+    before = ends[:-1] - ends[first[pieces.owner]]
+    piece = np.concatenate([np.arange(len(pieces)), *(p for p, _ in inside)])
+    start = before[piece] + np.concatenate([np.zeros(len(pieces), np.int64), *(s for _, s in inside)])
+    row = pieces.owner[piece]
+    inputs = np.minimum(tokens, shape.length)
+    turns = np.zeros(len(tokens), bool)
+    turns[row[(start == shape.length) & (tokens[row] > shape.length)]] = True
+    kept = start < inputs[row]
+    short = np.flatnonzero(inputs < shape.length)
+    keys = np.unique(row[kept] * (shape.length + 1) + start[kept])  # two records may start at one place: one is empty
+    keys = np.concatenate([keys, short * (shape.length + 1) + inputs[short]])
+    padding = np.concatenate([np.zeros(len(keys) - len(short), bool), np.ones(len(short), bool)])
+    order = np.argsort(keys, kind="stable")
+    rows, starts = np.divmod(keys[order], shape.length + 1)
+    borders = np.searchsorted(rows, np.arange(len(tokens) + 1))
+    segment = np.arange(len(rows)) - borders[rows] + 1
+    segment[padding[order]] = 0
+    return Documents(first=borders, start=starts, segment=segment, turns=turns)
+
+
+def _check_lengths(shape: Shape, parts: Sequence[tuple[Source, Part]], pieces: Pieces) -> None:
+    """Raise for the longest record that does not fit: pieces are cut, so the whole record is looked at again."""
+    full = np.flatnonzero(pieces.size > shape.length)
+    for number, which in by_part(pieces.part[full]):
+        places = full[which]
+        part = parts[number][1]
+        offsets = part.offsets("input_ids")
+        row = np.searchsorted(offsets, pieces.base[places], "right") - 1
+        lengths = offsets[row + 1] - pieces.base[places]
+        if (lengths > shape.length + 1).any():
+            at = int(np.argmax(lengths))
+            raise BuildError(
+                f"{part}, record {int(row[at])}: {int(lengths[at])} tokens, above length + 1 = {shape.length + 1}",
+                kind="record-too-long",
+                hint='raise [examples] length, or set overlong = "cut" or "drop"',
+            )
+
+
+def damaged(part: Part, row: int, error: CorruptError) -> CorruptError:
+    """``error`` with the source, part and record that it was met at."""
+    told = error.diagnostics[0]
+    return CorruptError(f"{part}, record {row}: {told.message}", kind=told.kind, hint=told.hint)
