@@ -13,6 +13,7 @@ import click
 COMMANDS = {
     "build": "Build what is stale of a recipe and print its hash.",
     "check": "Find all mistakes of a recipe before any data is read.",
+    "find": "Show where in the stream a record is seen.",
     "gc": "Free what no root, lease or build under way needs.",
     "hash": "Print a recipe's hash without touching data.",
     "init": "Write a commented recipe and sample data that builds at once.",
@@ -21,6 +22,7 @@ COMMANDS = {
     "peek": "Show examples of a dataset, decoded to text.",
     "root": "Name hashes that gc must keep.",
     "show": "Show what a hash or recipe is.",
+    "trace": "Show which files and records a step was made of.",
     "verify": "Check stored bytes against what was published.",
 }
 

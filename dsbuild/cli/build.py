@@ -184,7 +184,9 @@ def _print_report(report: Any, as_json: bool) -> None:
         if n.kind not in ("records", "pack"):
             continue
         tokens = n.elements.get("input_ids")
-        what = f"{count(n.records)} {'examples' if n.kind == 'pack' else 'records'}" + ("" if tokens is None else f", {count(tokens)} tokens")
+        what = f"{count(n.records)} {'examples' if n.kind == 'pack' else 'records'}" + (
+            "" if tokens is None else f", {count(tokens)} tokens"
+        )
         say(f"{n.label}: {what}; {n.built} of {n.parts} parts built, {n.reused} reused")
         if n.skipped_count:
             say(f"{n.label}: {n.skipped_count} records skipped:")

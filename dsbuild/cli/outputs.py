@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dsbuild.build import BuildReport, Session, contents_of
+from dsbuild.cli.names import keep_names
 from dsbuild.digest import Digest, Domain, of_value
 from dsbuild.errors import DsbuildError
 from dsbuild.recipe import write_atomically
@@ -25,8 +26,9 @@ def outputs_path(recipe: Path) -> Path:
 
 
 def finish(session: Session, store: Store, report: BuildReport) -> None:
-    """Write ``NAME.outputs`` (content digests; never hashed) and keep a copy of the tokenizer."""
+    """Write ``NAME.outputs`` (content digests; never hashed), and keep the names and a copy of the tokenizer."""
     _keep_tokenizer(session, store)
+    keep_names(store, session.instance.graph, session.lock)
     lines = [json.dumps({"name": "hash", "digest": report.output.hex}, sort_keys=True)]
     for node in report.nodes:
         manifest = store.manifest(node.digest)

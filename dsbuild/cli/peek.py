@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,27 +19,26 @@ from dsbuild.cli.output import json_option, print_json, store_option
 def command(target: str, store: str | None, split: str, step: int, size: int, as_json: bool) -> None:
     """Show the examples of one step of TARGET (a hash, a unique prefix of one, or a recipe), decoded to text."""
     from dsbuild.cli.decode import decoder_of
+    from dsbuild.cli.names import known_names
     from dsbuild.load import open_dataset
-    from dsbuild.load.dataset import is_recipe, recipe_graph
 
     dataset = open_dataset(target, split=split, store=store)
     decode = decoder_of(dataset)
-    labels = recipe_graph(dataset.store, Path(target)).labels if is_recipe(target) else {}
+    names = known_names(dataset.store, dataset.digest, target)
     batch = dataset.batch(step, size)
-    sources, indices = dataset.locate(step * size, (step + 1) * size)
+    stretch = dataset.stretch([(step * size, (step + 1) * size)], ())
     rows: list[dict[str, Any]] = []
     for row in range(size):
-        ids, source = batch["input_ids"][row], dataset.sources[int(sources[row])].digest
-        used = int((batch["labels"][row] != -100).sum())
-        kept = ids[: _length(batch, row)]
+        source = dataset.sources[int(stretch.sources[row])].digest
+        ids = batch["input_ids"][row].tolist() if "input_ids" in batch else []
         rows.append(
             {
                 "example": step * size + row,
-                "source": labels.get(source, source.short),
-                "index": int(indices[row]),
-                "targets": used,
-                "text": None if decode is None else decode(kept.tolist()),
-                "input_ids": ids.tolist(),
+                "source": names.source(source) or source.short,
+                "index": int(stretch.examples[row]),
+                "targets": int((batch["labels"][row] != -100).sum()) if "labels" in batch else 0,
+                "text": None if decode is None else decode(ids[: int(stretch.tokens[row])]),
+                "input_ids": ids,
             }
         )
     if as_json:
@@ -49,10 +47,3 @@ def command(target: str, store: str | None, split: str, step: int, size: int, as
     for found in rows:
         click.echo(f"--- example {found['example']}: {found['source']}[{found['index']}], {found['targets']} targets")
         click.echo(found["text"] if found["text"] is not None else " ".join(map(str, found["input_ids"])))
-
-
-def _length(batch: dict[str, Any], row: int) -> int:
-    """Tokens of a row that are no padding, as far as it shows."""
-    if "segment_ids" in batch:
-        return int((batch["segment_ids"][row] != 0).sum())
-    return int(batch["input_ids"].shape[1])

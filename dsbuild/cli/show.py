@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from dsbuild.cli.output import count, json_option, print_json, print_table, say, store_option
@@ -13,15 +11,22 @@ from dsbuild.cli.output import count, json_option, print_json, print_table, say,
 @click.argument("target")
 @store_option
 @click.option("--derivation", is_flag=True, help="Print exactly the bytes that are hashed.")
+@click.option("--size", type=click.IntRange(1), help="Examples a step: shows the steps, and what fills none.")
 @json_option
-def command(target: str, store: str | None, derivation: bool, as_json: bool) -> None:
-    """Show what TARGET is: a hash (any node's), a unique prefix of one, or a recipe."""
+def command(target: str, store: str | None, derivation: bool, size: int | None, as_json: bool) -> None:
+    """Show what TARGET is: a hash (any node's), a unique prefix of one, or a recipe.
+
+    Of each mixture its length and its sources: their weights (of each stage), the examples and tokens of an epoch, how
+    often they are seen, and the positions before which their first epoch and their last example end.
+    """
     from dsbuild.cli.describe import nodes_of, skips_of
+    from dsbuild.cli.names import known_names
     from dsbuild.cli.stores import open_store
+    from dsbuild.cli.streams import print_stream, streams
     from dsbuild.digest import Digest
     from dsbuild.errors import NotFoundError
     from dsbuild.graph import parse
-    from dsbuild.load.dataset import resolve_target
+    from dsbuild.load.opening import resolve_target
 
     opened = open_store(None, store, readonly=True)
     digest = resolve_target(opened, target)
@@ -40,17 +45,14 @@ def command(target: str, store: str | None, derivation: bool, as_json: bool) -> 
     for node in nodes:
         if node["kind"] == "records":
             node["skipped"], node["skipped_records"] = skips_of(opened, Digest.parse(node["digest"]))
-    streams = _streams(opened, digest, top)
+    found = list(streams(opened, digest, top, known_names(opened, digest, target), size))
     if as_json:
-        print_json({"hash": digest.hex, "kind": top.kind, "streams": streams, "nodes": nodes})
+        print_json({"hash": digest.hex, "kind": top.kind, "streams": found, "nodes": nodes})
         return
     say(f"{digest.hex}: {top.kind}")
-    for stream in streams:
-        click.echo(f"{stream['split']}: {count(stream['examples'])} examples of {stream['length']} tokens")
-        for s in stream["sources"]:
-            click.echo(
-                f"  {s['digest'][:12]}  weight {s['weight']}, {count(s['examples'])} examples, {s['epochs']} epochs"
-            )
+    for stream in found:
+        print_stream(stream)
+        click.echo()
     print_table(
         [
             (
@@ -63,35 +65,3 @@ def command(target: str, store: str | None, derivation: bool, as_json: bool) -> 
         ],
         ("digest", "kind", "builder", "parts", "records", "tokens"),
     )
-
-
-def _streams(store: Any, digest: Any, top: Any) -> list[dict[str, Any]]:
-    """Each mixture of a dataset: its length, and what it takes of its sources. Empty where parts are missing."""
-    from dsbuild.errors import NotFoundError
-    from dsbuild.load import open_dataset
-
-    found = []
-    for split in sorted(top.inputs) if top.kind == "dataset" else ():
-        try:
-            dataset = open_dataset(digest.hex, split=split, store=store)
-        except NotFoundError as error:
-            say(f"{split}: {error}")
-            continue
-        taken = dataset.mixture.counts(len(dataset))
-        found.append(
-            {
-                "split": split,
-                "examples": len(dataset),
-                "length": dataset.shape.length,
-                "sources": [
-                    {
-                        "digest": s.digest.hex,
-                        "weight": int(w),
-                        "examples": s.length,
-                        "epochs": f"{int(n) / s.length:.3f}",
-                    }
-                    for s, w, n in zip(dataset.sources, dataset.mixture.stages[0].weights, taken.tolist(), strict=True)
-                ],
-            }
-        )
-    return found

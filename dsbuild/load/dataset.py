@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -56,7 +55,6 @@ class Dataset:
     shuffle: Any
     seed: int
     orders: dict[tuple[int, int], Order] = field(default_factory=dict, repr=False)
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __repr__(self) -> str:
         return f"<Dataset {self.digest.short} {self.split}: {len(self):,} examples of {self.shape.length} tokens>"
@@ -215,16 +213,17 @@ class Dataset:
         if found is None:
             view = self.sources[source]
             found = order_of(self.shuffle, key(self.seed, view.digest, epoch), view.length)
-            with self.lock:
-                while len(self.orders) >= ORDERS_KEPT:
-                    del self.orders[next(iter(self.orders))]
-                self.orders[source, epoch] = found
+            # without a lock, which a fork could find held: each step is atomic, and an order too many does no harm
+            for oldest in list(self.orders)[: max(len(self.orders) - ORDERS_KEPT + 1, 0)]:
+                self.orders.pop(oldest, None)
+            self.orders[source, epoch] = found
         return found
 
     def dtype(self, wanted: Any) -> np.dtype[Any]:
         """``wanted`` as a dtype that holds every token id. Raises ``RangeError``."""
         fields = [s.records.schema for s in self.sources if "input_ids" in s.records.schema]
-        return token_dtype(wanted, [np.dtype(f["input_ids"].dtype) for f in fields])
+        pad = [np.min_scalar_type(self.shape.pad)] if self.shape.pad else []
+        return token_dtype(wanted, [np.dtype(f["input_ids"].dtype) for f in fields] + pad)
 
     def _taken(self, ranges: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:
         """(source, how many of its examples came before) of positions; near ranges are looked up at once."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,7 @@ from dsbuild.errors import BuildError, CorruptError
 from dsbuild.load.part import Ints
 from dsbuild.load.pieces import by_part
 from dsbuild.load.shape import IGNORED
-from dsbuild.load.stretch import Stretch, TokenColumn, damaged
-from dsbuild.load.windows import windows
+from dsbuild.load.stretch import Stretch, damaged
 from dsbuild.schema import Field
 
 Batch = dict[str, np.ndarray]
@@ -38,7 +37,8 @@ def gather(stretch: Stretch, start: int, stop: int, dtype: np.dtype[Any], column
     for name in columns:
         if name == "input_ids":
             assert tokens is not None
-            found[name] = _padded(stretch, start, stop, _cast(tokens[:, : shape.length], dtype, name))
+            ids = _cast(stretch, start, tokens[:, : shape.length], dtype, name)
+            found[name] = _padded(stretch, start, stop, ids)
         elif name == "labels":
             last = tokens if not own else _window(stretch, start, stop, "labels", shape.length + 1)
             assert last is not None
@@ -51,7 +51,7 @@ def gather(stretch: Stretch, start: int, stop: int, dtype: np.dtype[Any], column
             found[name] = _prefixes(_window(stretch, start, stop, "labels", shape.length), flat)
         elif shape.packed:
             wide = _window(stretch, start, stop, name, shape.length)
-            found[name] = wide.astype(stretch.field(name).dtype, copy=False)
+            found[name] = wide.astype(stretch.further(name).dtype, copy=False)
         else:
             found[name] = _further(stretch, start, stop, name)
     return found
@@ -63,7 +63,7 @@ def _none(stretch: Stretch, dtype: np.dtype[Any], name: str) -> np.ndarray:
     if name == "cu_seqlens":
         return np.zeros(1, np.int32)
     if name in shape.further:
-        field = stretch.field(name)
+        field = stretch.further(name)
         return np.empty((0, *_inner(stretch, field)), field.dtype)
     made = {"input_ids": dtype, "labels": _label_dtype(dtype), "prefix_mask": np.dtype(np.uint8)}
     return np.empty((0, shape.length), made.get(name, np.dtype(np.int32)))
@@ -88,56 +88,28 @@ def _window(stretch: Stretch, start: int, stop: int, name: str, length: int) -> 
     A further column has its values' shape behind these axes.
     """
     stretch.prove(start, stop, name)
+    rows = stretch.token_rows(name, length)
+    out = rows.rows(start, stop)
     column = stretch.column(name)
-    whole = stretch.whole[start:stop]
-    if len(column.dtypes) == 1:
-        out, done = _whole_rows(stretch, start, column, whole, length, column.dtypes[0])
-    else:
-        out = np.empty((stop - start, length, *column.inner), np.result_type(*column.dtypes))
-        done = np.zeros(stop - start, bool)
-        held = stretch.held[stretch.first[start:stop][whole]]
-        for dtype in column.dtypes:
-            chosen = whole.copy()
-            chosen[whole] = np.array([values.dtype == dtype for values in column.values])[held]
-            some, copied = _whole_rows(stretch, start, column, chosen, length, dtype)
-            out[copied] = some[copied]
-            done |= copied
-    for row in np.flatnonzero(~done).tolist():
-        at = 0
-        for piece in range(int(stretch.first[start + row]), int(stretch.first[start + row + 1])):
-            base, size = int(stretch.base[piece]), min(int(stretch.size[piece]), length - at)
-            out[row, at : at + size] = column.values[stretch.held[piece]][base : base + size]
-            at += size
-        out[row, at:] = 0
+    if column.inner:
+        out = out.reshape(stop - start, length, *column.inner)
+    for row in rows.left(start, stop):
+        stretch.copy(name, row, out[row - start])
     return out
 
 
-def _whole_rows(
-    stretch: Stretch, start: int, column: TokenColumn, chosen: np.ndarray, length: int, dtype: np.dtype[Any]
-) -> tuple[np.ndarray, np.ndarray]:
-    """An array for all rows from ``start`` on with those that are ``chosen`` (bool) filled, and which ones are."""
-    found: np.ndarray | None = None
-    if chosen.any():
-        pieces = stretch.first[start : start + len(chosen)]
-        if not chosen.all():  # any window will do for a row that is filled later
-            pieces = np.where(chosen, pieces, pieces[np.argmax(chosen)])
-        width = math.prod(column.inner)
-        addresses = column.addresses[stretch.held[pieces]] + stretch.base[pieces] * (dtype.itemsize * width)
-        found = windows(addresses, length * width, dtype)
-    if found is None:
-        return np.empty((len(chosen), length, *column.inner), dtype), np.zeros(len(chosen), bool)
-    return found.reshape(len(chosen), length, *column.inner), chosen
-
-
-def _cast(values: np.ndarray, dtype: np.dtype[Any], name: str) -> np.ndarray:
-    """``values`` as ``dtype``. Raises ``BuildError`` for one that does not fit."""
+def _cast(stretch: Stretch, start: int, values: np.ndarray, dtype: np.dtype[Any], name: str) -> np.ndarray:
+    """``values`` of rows from ``start`` on as ``dtype``. Raises ``BuildError`` for one that does not fit."""
     if values.dtype == dtype:
         return np.ascontiguousarray(values)
     if not np.can_cast(values.dtype, dtype) and values.size:
         low, high, info = int(values.min()), int(values.max()), np.iinfo(dtype)
         if low < info.min or high > info.max:
+            wrong = low if low < info.min else high
+            row, token = (int(n) for n in np.argwhere(values == wrong)[0])
+            place = stretch.place(start + row, token + (name == "labels"))
             raise BuildError(
-                f"column '{name}': {low if low < info.min else high} does not fit {dtype}",
+                f"{place}: column '{name}' has {wrong}, which does not fit {dtype}",
                 kind="bad-value",
                 hint="ask for a wider dtype",
             )
@@ -180,7 +152,7 @@ def _labels(
 ) -> np.ndarray:
     """int32, or int64 where ids are: the targets, -100 past a row's last one and at another document's first token."""
     length = stretch.shape.length
-    labels = _cast(last, _label_dtype(dtype), "labels")
+    labels = _cast(stretch, start, last, _label_dtype(dtype), "labels")
     tokens = stretch.tokens[start:stop]
     for row in np.flatnonzero(tokens <= length).tolist():
         labels[row, max(int(tokens[row]) - 1, 0) :] = IGNORED
@@ -195,10 +167,18 @@ def _segments(flat: _Flat) -> np.ndarray:
 
 
 def _positions(flat: _Flat) -> np.ndarray:
-    found = np.arange(flat.end, dtype=np.int32)
-    found -= np.repeat(flat.starts.astype(np.int32), flat.lengths)
+    found = np.repeat(flat.starts.astype(np.int32), flat.lengths)
+    np.subtract(_counting(flat.end), found, out=found)
     for at in np.flatnonzero(flat.segments == 0).tolist():
         found[flat.starts[at] : flat.starts[at] + flat.lengths[at]] = 0
+    return found
+
+
+@lru_cache(maxsize=4)
+def _counting(end: int) -> np.ndarray:
+    """0, 1, … ``end`` - 1 as int32, read-only."""
+    found = np.arange(end, dtype=np.int32)
+    found.flags.writeable = False
     return found
 
 
@@ -227,7 +207,7 @@ def _further(stretch: Stretch, start: int, stop: int, column: str) -> np.ndarray
     """A column of examples that are one record each: [rows, *shape], ragged ones padded with 0 to their length."""
     assert stretch.records is not None
     held, records = (a[start:stop] for a in stretch.records)
-    field = stretch.field(column)
+    field = stretch.further(column)
     length = stretch.shape.shapes.get(column, 0)
     out = np.zeros((stop - start, *_inner(stretch, field)), field.dtype)
     for number, places in by_part(held):

@@ -35,7 +35,8 @@ Job = Callable[[], Batch]
 class Loader:
     """An iterator over a rank's share of batches to the end of the dataset; a last partial batch is left out.
 
-    ``size``: examples of a batch over all ranks, or a ``Schedule`` of sizes by step. ``start``: the first step.
+    ``size``: examples of a batch over all ranks, or a ``Schedule`` of sizes by step. ``start``: the first step;
+    ``every``: go on by so many steps, for workers that take steps in turn.
     ``prefetch``: batches made ahead by ``threads`` threads (0 = none, made when asked for). ``reuse``: give the same
     arrays again, so that a batch is valid until ``prefetch + 1`` more were taken. ``uneven``: let ranks' shares differ
     by one example where the world does not divide the size. ``dtype`` and ``columns``: as ``Dataset.batch``. Errors of
@@ -50,6 +51,7 @@ class Loader:
         world: int = 1,
         *,
         start: int = 0,
+        every: int = 1,
         prefetch: int = 2,
         threads: int = 1,
         reuse: bool = False,
@@ -59,12 +61,17 @@ class Loader:
     ) -> None:
         self.dataset, self.rank, self.world, self.uneven = dataset, rank, world, uneven
         self.schedule = schedule_of(size)
-        for one in set(self.schedule.sizes):  # numbers that make no sense are told here, not in a thread
-            share(0, one, rank, world, uneven=uneven)
+        # numbers that make no sense are told here, not in a thread
+        self.shares = {size: share(0, size, rank, world, uneven=uneven) for size in set(self.schedule.sizes)}
         self._columns, self._dtype = dataset.shape.chosen(columns), dataset.dtype(dtype)
-        if prefetch < 0 or threads < 1:
-            raise RangeError(f"prefetch {prefetch}, threads {threads}: at least 0 and 1", kind="out-of-range")
+        if prefetch < 0 or threads < 1 or every < 1:
+            raise RangeError(
+                f"prefetch {prefetch}, threads {threads}, every {every}: must be at least 0, 1 and 1",
+                kind="out-of-range",
+            )
+        self.every = every
         self._depth, self._threads, self._reuse = prefetch, threads, reuse
+        self._size, self._length = self.schedule.sizes[0] if len(self.schedule.sizes) == 1 else 0, len(dataset)
         self._buffers: deque[Batch] = deque(maxlen=prefetch + 2)
         self._ahead: Prefetch[Batch] | None = None
         self._jobs: Iterator[Job] | None = None
@@ -84,13 +91,13 @@ class Loader:
         return self
 
     def __next__(self) -> Batch:
-        size = self.schedule.size(self._step)
-        if self._position + size > len(self.dataset):
+        size = self._size or self.schedule.size(self._step)
+        if self._position + size > self._length:
             self.close()
             raise StopIteration
         found = self._take()
-        self._step += 1
-        self._position += size
+        self._position += size if self.every == 1 else _span(self.schedule, self._step, self.every)
+        self._step += self.every
         return self._kept(found) if self._reuse else found
 
     def seek(self, step: int) -> None:
@@ -136,7 +143,7 @@ class Loader:
         if self._jobs is None:
             self._jobs = _jobs(
                 self.dataset,
-                _ranges(self.dataset, self.schedule, self._step, self._position, self.rank, self.world, self.uneven),
+                _shares(self.schedule, self.every, self._step, self._position, self.shares, self._length),
                 self._dtype,
                 self._columns,
             )
@@ -185,14 +192,26 @@ def read_state(dataset: Dataset, state: Mapping[str, Any]) -> tuple[int, int]:
     return step, position
 
 
-def _ranges(
-    dataset: Dataset, schedule: Schedule, step: int, position: int, rank: int, world: int, uneven: bool
+def _span(schedule: Schedule, step: int, every: int) -> int:
+    """How many positions the ``every`` batches from ``step`` on have."""
+    return schedule.first(step + every) - schedule.first(step)
+
+
+def _shares(
+    schedule: Schedule, every: int, step: int, position: int, shares: Mapping[int, tuple[int, int]], length: int
 ) -> Iterator[tuple[int, int]]:
-    """A rank's share of each batch from ``step`` on, which begins at ``position``."""
-    while position + schedule.size(step) <= len(dataset):
+    """A rank's share of each batch from ``step`` on, which begins at ``position``; ``shares``: by size, of one at 0."""
+    steady = len(schedule.sizes) == 1
+    size = schedule.size(step)
+    while position + size <= length:
+        low, high = shares[size]
+        yield position + low, position + high
+        if steady:
+            position += size * every
+            continue
+        position += _span(schedule, step, every)
+        step += every
         size = schedule.size(step)
-        yield share(position, size, rank, world, uneven=uneven)
-        step, position = step + 1, position + size
 
 
 def _jobs(

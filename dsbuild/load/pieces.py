@@ -34,11 +34,13 @@ def cut(starts: Ints, stops: Ints, borders: Ints) -> tuple[Ints, Ints, Ints, Int
     its bounds. No piece is empty.
     """
     first = np.searchsorted(borders, starts, "right") - 1
-    last = np.maximum(np.searchsorted(borders, stops, "left") - 1, first)
-    if (first == last).all():
+    crossing = stops > borders[first + 1]
+    if not crossing.any():
         owner = np.arange(len(starts))
         place, low, high = first, starts, stops
     else:
+        last = first.copy()
+        last[crossing] = np.searchsorted(borders, stops[crossing], "left") - 1
         counts = last - first + 1
         owner = np.repeat(np.arange(len(starts)), counts)
         place = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts - first, counts)
@@ -49,6 +51,17 @@ def cut(starts: Ints, stops: Ints, borders: Ints) -> tuple[Ints, Ints, Ints, Int
     return owner[kept], place[kept], low[kept], high[kept]
 
 
+def stable_order(keys: Ints) -> Ints:
+    """The stable argsort of ``keys`` (int64[n], from 0, below 2^63 / 2n): one sort of keys packed with their places.
+
+    Sorting values is several times as fast as sorting places by values.
+    """
+    bits = max(len(keys) - 1, 1).bit_length()
+    packed = (keys << bits) | np.arange(len(keys))
+    packed.sort()
+    return packed & ((1 << bits) - 1)
+
+
 def by_part(part: Ints) -> Iterator[tuple[int, Ints]]:
     """(part number, places where ``part`` has it), each part once."""
     if not len(part):
@@ -56,7 +69,7 @@ def by_part(part: Ints) -> Iterator[tuple[int, Ints]]:
     if (part == part[0]).all():
         yield int(part[0]), np.arange(len(part))
         return
-    order = np.argsort(part, kind="stable")
+    order = stable_order(part)
     ranked = part[order]
     start = 0
     for stop in [*(np.flatnonzero(ranked[1:] != ranked[:-1]) + 1).tolist(), len(order)]:
@@ -115,6 +128,6 @@ def _gathered(found: list[tuple[Ints, Ints, Ints]], owner: Ints, part: Ints) -> 
         place, base, size = found[0]
         return Pieces(owner=owner[place], part=part[place], base=base, size=size)
     place, base, size = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-    order = np.argsort(place, kind="stable")
+    order = stable_order(place)
     place = place[order]
     return Pieces(owner=owner[place], part=part[place], base=base[order], size=size[order])

@@ -6,7 +6,9 @@ reads batches out of the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,9 +16,10 @@ import numpy as np
 
 from dsbuild.errors import BuildError, CorruptError
 from dsbuild.load.part import Ints, Part
-from dsbuild.load.pieces import Pieces, by_part
+from dsbuild.load.pieces import Pieces, by_part, stable_order
 from dsbuild.load.shape import Shape
 from dsbuild.load.source import Source
+from dsbuild.load.windows import Windows
 from dsbuild.schema import Field
 
 
@@ -58,6 +61,8 @@ class Stretch:
     documents: Documents | None
     records: tuple[Ints, Ints] | None
     columns: dict[str, TokenColumn] = field(default_factory=dict, repr=False)
+    rows: dict[tuple[str, int], TokenRows] = field(default_factory=dict, repr=False)
+    lists: list[Any] = field(default_factory=list, repr=False)
     fields: dict[str, Field] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -70,7 +75,46 @@ class Stretch:
             found = self.columns[name] = _column(self, name)
         return found
 
-    def field(self, name: str) -> Field:
+    def copy(self, name: str, row: int, out: np.ndarray) -> None:
+        """Copy the first values of a token column in ``row`` into ``out``, 0 past their end; proved already."""
+        values, at = self.columns[name].values, 0
+        for held, base, size in self.pieces(row):
+            stop = min(at + size, len(out))
+            out[at:stop] = values[held][base : base + stop - at]
+            at = stop
+        if at < len(out):
+            out[at:] = 0
+
+    def pieces(self, row: int) -> Iterable[tuple[int, int, int]]:
+        """(number in ``parts``, base, size) of the pieces of a row, as plain numbers: loops over them are quicker."""
+        if self.shape.pack == "concat":  # few rows are asked for
+            first, last = self.first[row : row + 2].tolist()
+            return zip(*(a[first:last].tolist() for a in (self.held, self.base, self.size)), strict=True)
+        if not self.lists:
+            self.lists.append(self.first.tolist())
+            self.lists.append(list(zip(self.held.tolist(), self.base.tolist(), self.size.tolist(), strict=True)))
+        first, pieces = self.lists
+        found: list[tuple[int, int, int]] = pieces[first[row] : first[row + 1]]
+        return found
+
+    def token_rows(self, name: str, length: int) -> TokenRows:
+        """The first ``length`` values of a token column in each row."""
+        found = self.rows.get((name, length))
+        if found is None:
+            found = self.rows[name, length] = _token_rows(self, name, length)
+        return found
+
+    def place(self, row: int, token: int) -> str:
+        """The source, part and record of a token of a row, for people."""
+        piece = int(self.first[row])
+        while token >= self.size[piece]:
+            token -= int(self.size[piece])
+            piece += 1
+        part = self.parts[self.held[piece]][1]
+        record = np.searchsorted(part.offsets("input_ids"), self.base[piece] + token, "right") - 1
+        return f"{part}, record {record}"
+
+    def further(self, name: str) -> Field:
         """What a further column is in batches, whatever sources they have: as wide as in any of ``views``.
 
         Raises ``BuildError`` where two sources give it other shapes.
@@ -82,11 +126,12 @@ class Stretch:
 
     def prove(self, start: int, stop: int, name: str) -> None:
         """Verify the values of a token column in rows [start, stop). Raises ``CorruptError`` naming source and part."""
-        unproved = self.column(name).unproved
+        column = self.column(name)
+        if not column.left:
+            return
+        unproved = column.unproved
         first, last = int(self.first[start]), int(self.first[stop])
         held = self.held[first:last]
-        if not unproved[held].any():
-            return
         for at in (np.flatnonzero(unproved[held]) + first).tolist():
             part = self.parts[self.held[at]][1]
             base = int(self.base[at])
@@ -98,19 +143,63 @@ class Stretch:
         for number in np.unique(held).tolist():
             part = self.parts[number][1]
             unproved[number] = not part.stored.verified(part.source_of(name))
+        column.left = int(unproved.sum())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class TokenColumn:
     """A column of tokens by the parts of a stretch: ``values``, their ``addresses`` (int64), and whether they are
-    ``unproved`` (bool), which is to say not wholly verified yet. ``dtypes``: each that there is, once. ``inner``: the
-    shape of the value of one token."""
+    ``unproved`` (bool), which is to say not wholly verified yet; ``left`` counts these. ``dtypes``: each that there
+    is, once. ``inner``: the shape of the value of one token."""
 
     values: tuple[np.ndarray, ...]
     inner: tuple[int, ...]
     dtypes: tuple[np.dtype[Any], ...]
     addresses: Ints
     unproved: np.ndarray
+    left: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenRows:
+    """The first values of each row: ``windows`` for rows of one piece, by dtype, with the rows that have it (bool[k]).
+
+    ``missing``: the rows that no window fills, ascending.
+    """
+
+    windows: tuple[tuple[Windows, np.ndarray], ...]
+    dtype: np.dtype[Any]
+    missing: list[int]
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """A new array with rows [start, stop), flat behind the first axis; those that are ``missing`` hold anything."""
+        if len(self.windows) == 1:
+            return self.windows[0][0].rows(start, stop)
+        some = [(windows.rows(start, stop), there[start:stop]) for windows, there in self.windows]
+        out = np.empty(some[0][0].shape, self.dtype)
+        for found, there in some:
+            out[there] = found[there]
+        return out
+
+    def left(self, start: int, stop: int) -> list[int]:
+        """The rows of [start, stop) that are ``missing``."""
+        return self.missing[bisect_left(self.missing, start) : bisect_left(self.missing, stop)]
+
+
+def _token_rows(stretch: Stretch, name: str, length: int) -> TokenRows:
+    column = stretch.column(name)
+    width = math.prod(column.inner)
+    pieces = np.minimum(stretch.first[:-1], max(len(stretch.held) - 1, 0))  # a row without pieces is not whole
+    held = stretch.held[pieces]
+    windows = []
+    for dtype in column.dtypes:
+        there = stretch.whole
+        if len(column.dtypes) > 1:
+            there = there & np.array([values.dtype == dtype for values in column.values])[held]
+        addresses = column.addresses[held] + stretch.base[pieces] * (dtype.itemsize * width)
+        windows.append((Windows(addresses, there, length * width, dtype), there))
+    missing = set(windows[0][0].missing).intersection(*(w.missing for w, _ in windows[1:]))
+    return TokenRows(tuple(windows), np.result_type(*column.dtypes), sorted(missing))
 
 
 def _column(stretch: Stretch, name: str) -> TokenColumn:
@@ -132,7 +221,8 @@ def _column(stretch: Stretch, name: str) -> TokenColumn:
         inner=values[0].shape[1:],
         dtypes=tuple(dict.fromkeys(v.dtype for v in values)),
         addresses=np.array([part.address(part.source_of(name)) for _, part in stretch.parts], np.int64),
-        unproved=np.array([not p.stored.verified(p.source_of(name)) for _, p in stretch.parts], bool),
+        unproved=(unproved := np.array([not p.stored.verified(p.source_of(name)) for _, p in stretch.parts], bool)),
+        left=int(unproved.sum()),
     )
 
 
@@ -174,6 +264,7 @@ def look_up(
     records = None if shape.packed else (np.empty(len(sources), np.int64), np.empty(len(sources), np.int64))
     for number, rows in by_part(sources):
         view = views[number]
+        rows = rows[stable_order(examples[rows])]  # searching in order is several times as fast
         if records is not None:
             numbers, records[1][rows] = view.rows(examples[rows])
             records[0][rows] = parts.hold(view, numbers)
@@ -184,9 +275,8 @@ def look_up(
     none = np.zeros(0, np.int64)
     owner = np.concatenate(owners) if owners else none
     part, base, size = (np.concatenate(a) for a in zip(*columns, strict=True)) if columns else (none, none, none)
-    if len(owners) > 1:
-        order = np.argsort(owner, kind="stable")
-        owner, part, base, size = owner[order], part[order], base[order], size[order]
+    order = stable_order(owner)
+    owner, part, base, size = owner[order], part[order], base[order], size[order]
     counts = np.bincount(owner, minlength=len(sources))
     first = np.zeros(len(sources) + 1, np.int64)
     np.cumsum(counts, out=first[1:])
@@ -239,6 +329,7 @@ def _documents(
     inside: list[tuple[Ints, Ints]] = []
     for number, places in by_part(pieces.part):
         offsets = parts[number][1].offsets("input_ids")
+        places = places[stable_order(pieces.base[places])]
         base = pieces.base[places]
         low = np.searchsorted(offsets, base, "right")
         high = np.searchsorted(offsets, base + pieces.size[places], "left")
@@ -256,14 +347,16 @@ def _documents(
     turns[row[(start == shape.length) & (tokens[row] > shape.length)]] = True
     kept = start < inputs[row]
     short = np.flatnonzero(inputs < shape.length)
-    keys = np.unique(row[kept] * (shape.length + 1) + start[kept])  # two records may start at one place: one is empty
-    keys = np.concatenate([keys, short * (shape.length + 1) + inputs[short]])
-    padding = np.concatenate([np.zeros(len(keys) - len(short), bool), np.ones(len(short), bool)])
-    order = np.argsort(keys, kind="stable")
-    rows, starts = np.divmod(keys[order], shape.length + 1)
+    # a place in all rows, and behind it whether padding starts there; two records may start at one: one is empty
+    keys = np.concatenate(
+        [(row[kept] * (shape.length + 1) + start[kept]) * 2, (short * (shape.length + 1) + inputs[short]) * 2 + 1]
+    )
+    keys.sort()
+    keys = keys[np.diff(keys, prepend=-1) != 0]
+    rows, starts = np.divmod(keys >> 1, shape.length + 1)
     borders = np.searchsorted(rows, np.arange(len(tokens) + 1))
     segment = np.arange(len(rows)) - borders[rows] + 1
-    segment[padding[order]] = 0
+    segment[(keys & 1) == 1] = 0
     return Documents(first=borders, start=starts, segment=segment, turns=turns)
 
 

@@ -30,15 +30,33 @@ class _Memory:
         }
 
 
-def windows(addresses: Ints, length: int, dtype: np.dtype[Any]) -> np.ndarray | None:
-    """A new array [k, length]: row i is the ``length`` values of ``dtype`` from ``addresses[i]`` (bytes, int64[k]) on.
+class Windows:
+    """k windows of ``length`` values of ``dtype`` from ``addresses`` (bytes, int64[k]) on, for rows that are ``there``.
 
-    The caller must hold what is mapped there. None where no single view can span the addresses.
+    The caller must hold what is mapped there; the addresses of other rows (bool[k]) are not looked at. ``missing``:
+    the rows that ``rows`` does not fill, ascending: those that are not there, or all where no view spans the addresses.
     """
-    low, high = int(addresses.min()), int(addresses.max())
-    steps, rest = np.divmod(addresses - low, dtype.itemsize)
-    count = (high - low) // dtype.itemsize + 1
-    if count * length * dtype.itemsize >= _MOST or low % dtype.alignment or rest.any():
-        return None
-    view = np.asarray(_Memory(low, count, length, dtype))
-    return np.asarray(view[steps])
+
+    __slots__ = ("_dtype", "_length", "_steps", "_view", "missing")
+
+    def __init__(self, addresses: Ints, there: np.ndarray, length: int, dtype: np.dtype[Any]) -> None:
+        self._length, self._dtype = length, dtype
+        self._view: np.ndarray | None = None
+        self._steps = addresses
+        self.missing: list[int] = list(range(len(there)))
+        if not there.any():
+            return
+        chosen = addresses[there]
+        low, high = int(chosen.min()), int(chosen.max())
+        steps, rest = np.divmod(np.where(there, addresses, low) - low, dtype.itemsize)
+        count = (high - low) // dtype.itemsize + 1
+        if count * length * dtype.itemsize >= _MOST or low % dtype.alignment or rest.any():
+            return
+        self._view, self._steps = np.asarray(_Memory(low, count, length, dtype)), steps
+        self.missing = np.flatnonzero(~there).tolist()
+
+    def rows(self, start: int, stop: int) -> np.ndarray:
+        """A new array [stop - start, length] with rows [start, stop); those that are ``missing`` hold anything."""
+        if self._view is None:
+            return np.empty((stop - start, self._length), self._dtype)
+        return np.asarray(self._view[self._steps[start:stop]])

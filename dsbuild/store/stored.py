@@ -198,7 +198,8 @@ class StoredObject:
             mapped = None if offsets is None else _Mapped(self, offsets, what + " offsets", trust=trust)
             if mapped is not None:
                 mapped.touch(0, self.records + 1)
-            found = self._columns[name] = _Column(_Mapped(self, values, what, trust=trust), mapped)
+            # of two threads the first one counts: what it was given must not be unmapped
+            found = self._columns.setdefault(name, _Column(_Mapped(self, values, what, trust=trust), mapped))
         return found
 
 

@@ -16,6 +16,7 @@ PAGES = (
     "how-to/pin-a-hash.md",
     "how-to/resume-elsewhere.md",
     "how-to/change-the-mixture.md",
+    "how-to/batch-provenance.md",
 )
 BLOCK = re.compile(r"```(\w+)([^\n]*)\n(.*?)```", re.DOTALL)
 
