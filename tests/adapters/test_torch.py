@@ -117,10 +117,10 @@ def test_workers_change_nothing(dataset: Dataset, workers: int) -> None:
     assert len(DataLoader(dataset.torch(8), batch_size=None)) == steps
 
 
-def test_a_workers_batch_comes_in_one_piece_of_memory(dataset: Dataset) -> None:
+def test_a_workers_batch_comes_without_shared_memory(dataset: Dataset) -> None:
     (batch, *_) = read(dataset.torch(8, dtype=torch.uint16, columns=["input_ids", "cu_seqlens", "labels"]), 1)
     assert type(batch) is dict
-    assert len({t.untyped_storage().data_ptr() for t in batch.values()}) == 1
+    assert not any(t.is_shared() for t in batch.values())
     assert all(t.is_contiguous() and t.data_ptr() % 64 == 0 for t in batch.values())
 
 
