@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,12 @@ ROWS = 8192
 """Rows that are looked up at once, at most; more where there are many sources."""
 
 MOST_ROWS = 1 << 16
+
+AHEAD = 8
+"""Batches ahead of which the kernel is told, where reading is slow."""
+
+SLOW = 200e-6
+"""Seconds a row that are slow."""
 
 PATIENCE = 60.0
 """Seconds without a batch after which a warning says so."""
@@ -214,15 +222,27 @@ def _shares(
         size = schedule.size(step)
 
 
+@dataclass(slots=True)
+class _Pace:
+    """How long a row took to read in the last batch, in seconds: memory takes microseconds, a disk much longer."""
+
+    row: float = 0.0
+
+    @property
+    def slow(self) -> bool:
+        return self.row > SLOW
+
+
 def _jobs(
     dataset: Dataset, ranges: Iterator[tuple[int, int]], dtype: np.dtype[Any], columns: tuple[str, ...]
 ) -> Iterator[Job]:
     """A call for each batch. Positions are looked up many batches at once, few at first so that the first one is soon.
 
-    Holds no loader, so that a loader that is dropped ends its threads.
+    Where values were not verified yet, or come slowly, the kernel is told of them some batches ahead. Holds no loader,
+    so that a loader that is dropped ends its threads.
     """
     most = min(MOST_ROWS, max(ROWS, 64 * len(dataset.sources)))
-    wanted = 1
+    wanted, pace = 1, _Pace()
     while True:
         chosen: list[tuple[int, int]] = []
         rows = 0
@@ -238,11 +258,26 @@ def _jobs(
             stretch = dataset.stretch(chosen, columns)
         except DsbuildError:
             stretch = None  # the error is of one batch: those before it are made
-        at = 0
-        for start, stop in chosen:
-            yield partial(_made, dataset, stretch, at, (start, stop), dtype, columns)
+        at = told = 0
+        names = () if stretch is None else stretch.read_for(columns)
+        for number, (start, stop) in enumerate(chosen):
+            if stretch is not None:
+                upto = at + sum(high - low for low, high in chosen[number : number + AHEAD])
+                told = _expect(stretch, max(told, at), upto, names, pace)
+            yield partial(_made, dataset, stretch, at, (start, stop), dtype, columns, pace)
             at += stop - start
         wanted = min(most, rows * 4)
+
+
+def _expect(stretch: Stretch, start: int, stop: int, names: tuple[str, ...], pace: _Pace) -> int:
+    """Tell the kernel of rows [start, stop), if that is worth it; up to where it was told."""
+    try:
+        if pace.slow or stretch.unproved(names):
+            stretch.expect(start, stop, names)
+            return stop
+    except DsbuildError:
+        pass  # the error is of the batch that reads these rows
+    return start
 
 
 def _made(
@@ -252,6 +287,7 @@ def _made(
     positions: tuple[int, int],
     dtype: np.dtype[Any],
     columns: tuple[str, ...],
+    pace: _Pace,
 ) -> Batch:
     """The batch of ``positions``, which are the rows of ``stretch`` from ``at`` on; None = look them up.
 
@@ -260,7 +296,10 @@ def _made(
     count = positions[1] - positions[0]
     if stretch is not None:
         try:
-            return gather(stretch, at, at + count, dtype, columns)
+            begun = time.monotonic()
+            found = gather(stretch, at, at + count, dtype, columns)
+            pace.row = (time.monotonic() - begun) / max(count, 1)
+            return found
         except DsbuildError:
             if count == len(stretch):
                 raise

@@ -97,6 +97,7 @@ class Part:
                 raise CorruptError(f"{self}: {told.message}", kind=told.kind, hint=told.hint) from None
             if offsets is not None and not _sound(offsets, len(values)):
                 raise CorruptError(f"{self}: its offsets lead outside of column '{column}'", kind="corrupt", hint=_HINT)
+            self.stored.scattered(column)
             address = int(values.__array_interface__["data"][0])
             # of two threads the first one counts: the address holds as long as these very values do
             found = self.columns.setdefault(column, (values, offsets, address))

@@ -21,6 +21,8 @@ from dsbuild.load.shape import Shape
 from dsbuild.load.source import Source
 from dsbuild.load.windows import Windows
 from dsbuild.schema import Field
+from dsbuild.store.listing import BLOCK
+from dsbuild.store.mapping import WILL_NEED, advise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,6 +77,32 @@ class Stretch:
             found = self.columns[name] = _column(self, name)
         return found
 
+    def read_for(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """The token columns that the arrays ``columns`` of a batch are read from."""
+        wanted = set(columns)
+        found = {"input_ids"} if wanted & {"input_ids", "labels"} else set()
+        if wanted & {"labels", "prefix_mask"}:
+            found |= {part.source_of("labels") for _, part in self.parts}
+        if self.shape.packed:
+            found |= wanted & set(self.shape.further)
+        return tuple(sorted(found)) if self.parts else ()
+
+    def unproved(self, names: Iterable[str]) -> bool:
+        """Whether any values of token columns are not wholly verified yet."""
+        return any(self.column(name).left for name in names)
+
+    def expect(self, start: int, stop: int, names: Iterable[str]) -> None:
+        """Tell the kernel that token columns of rows [start, stop) will be read soon; whole blocks are verified."""
+        first, last = int(self.first[start]), int(self.first[stop])
+        held = self.held[first:last]
+        for name in names:
+            column = self.column(name)
+            width = np.array([v.dtype.itemsize for v in column.values])[held] * math.prod(column.inner)
+            low = self.base[first:last] * width // BLOCK * BLOCK
+            size = self.base[first:last] * width + self.size[first:last] * width - low
+            for address, count in zip((column.addresses[held] + low).tolist(), size.tolist(), strict=True):
+                advise(address, -(-count // BLOCK) * BLOCK, WILL_NEED)
+
     def copy(self, name: str, row: int, out: np.ndarray) -> None:
         """Copy the first values of a token column in ``row`` into ``out``, 0 past their end; proved already."""
         values, at = self.columns[name].values, 0
@@ -121,7 +149,7 @@ class Stretch:
         """
         found = self.fields.get(name)
         if found is None:
-            found = self.fields[name] = _common(self.views, name)
+            found = self.fields[name] = _alike(self.views, name)
         return found
 
     def prove(self, start: int, stop: int, name: str) -> None:
@@ -226,7 +254,7 @@ def _column(stretch: Stretch, name: str) -> TokenColumn:
     )
 
 
-def _common(views: Sequence[Source], name: str) -> Field:
+def _alike(views: Sequence[Source], name: str) -> Field:
     found: dict[Field, Source] = {}
     for view in views:
         if name not in view.records.schema:

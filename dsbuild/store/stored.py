@@ -28,7 +28,7 @@ POLICIES = ("first-touch", "open", "never")
 class _Mapped:
     """One array of an object: its bytes, and which of its blocks are verified."""
 
-    __slots__ = ("_blocks", "_done", "_row_bytes", "_what", "array", "left", "raw", "view")
+    __slots__ = ("_address", "_blocks", "_done", "_row_bytes", "_what", "array", "left", "raw", "view")
 
     def __init__(self, owner: StoredObject, array: Array, what: str, *, trust: bool) -> None:
         self.array, self._what = array, what
@@ -53,6 +53,7 @@ class _Mapped:
             self._blocks += [entry.digest.raw] if entry.first < 0 else owner.rows(entry.first, used)
         self._done = bytearray(len(self._blocks))
         self._row_bytes = array.row_bytes
+        self._address = int(self.raw.__array_interface__["data"][0])
         self.left = min(len(self._blocks), -(-size // BLOCK))  # what follows the values is read by nobody
 
     def touch(self, start: int, stop: int) -> None:
@@ -61,9 +62,15 @@ class _Mapped:
             return
         first, last = start * self._row_bytes // BLOCK, (stop * self._row_bytes - 1) // BLOCK
         at = self._done.find(0, first, last + 1)
+        if at >= 0:
+            mapping.advise(self._address + at * BLOCK, (last + 1 - at) * BLOCK, mapping.WILL_NEED)
         while at >= 0:
             self._verify(at)
             at = self._done.find(0, at + 1, last + 1)
+
+    def scattered(self) -> None:
+        """Tell the kernel that rows will be touched in no order, so that it reads no more than what is touched."""
+        mapping.advise(self._address, len(self.raw), mapping.RANDOM)
 
     def _verify(self, block: int) -> None:
         data = self.raw[block * BLOCK : (block + 1) * BLOCK]
@@ -167,6 +174,10 @@ class StoredObject:
         column = self._columns.get(name) or self._column(name)
         if column.values.left:
             column.values.touch(start, stop)
+
+    def scattered(self, name: str) -> None:
+        """Values of a column will be touched in no order: the kernel shall read no more than what is touched."""
+        self._column(name).values.scattered()
 
     def verified(self, name: str) -> bool:
         """Whether all values of a column are verified already, so that ``touch`` has nothing to do."""

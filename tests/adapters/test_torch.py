@@ -121,7 +121,7 @@ def test_a_workers_batch_comes_without_shared_memory(dataset: Dataset) -> None:
     (batch, *_) = read(dataset.torch(8, dtype=torch.uint16, columns=["input_ids", "cu_seqlens", "labels"]), 1)
     assert type(batch) is dict
     assert not any(t.is_shared() for t in batch.values())
-    assert all(t.is_contiguous() and t.data_ptr() % 64 == 0 for t in batch.values())
+    assert all(t.is_contiguous() for t in batch.values())
 
 
 def test_a_worker_that_begins_elsewhere_would_be_seen(dataset: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
