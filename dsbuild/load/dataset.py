@@ -11,12 +11,13 @@ import numpy as np
 from dsbuild.digest import Digest
 from dsbuild.load.gather import Batch, gather
 from dsbuild.load.loader import Loader
+from dsbuild.load.lookup import look_up
 from dsbuild.load.part import Ints
 from dsbuild.load.pieces import by_part
 from dsbuild.load.shape import RangeError, Shape, token_dtype
 from dsbuild.load.source import Source
 from dsbuild.load.steps import schedule_of, share
-from dsbuild.load.stretch import Stretch, look_up
+from dsbuild.load.stretch import Stretch
 from dsbuild.order.mix import Mixture
 from dsbuild.order.partition import Schedule
 from dsbuild.order.permute import key

@@ -137,15 +137,19 @@ def _check_rows(index: StoredObject, what: str, records: int) -> None:
 
 
 def _runs(selection: StoredObject, offsets: Ints) -> tuple[Ints, Ints]:
+    """``Part.runs`` of a selection. Raises ``CorruptError`` where it counts other tokens than there are."""
     rows, _ = selection.column("row")
     ends, _ = selection.column("end")
-    if not np.array_equal(ends, np.cumsum(offsets[rows + 1] - offsets[rows])):
-        raise CorruptError("selection counts other tokens than its records have", kind="corrupt", hint=_HINT)
+    if not len(rows):
+        return np.zeros(1, np.int64), np.zeros(0, np.int64)
     first = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    last = np.append(first[1:], len(rows)) - 1
     starts = np.zeros(len(first) + 1, np.int64)
-    starts[1:-1] = ends[first[1:] - 1]
-    starts[-1] = ends[-1] if len(ends) else 0
-    return starts, offsets[rows[first]]
+    starts[1:] = ends[last]
+    bases = offsets[rows[first]]
+    if not np.array_equal(np.diff(starts), offsets[rows[last] + 1] - bases):
+        raise CorruptError("selection counts other tokens than its records have", kind="corrupt", hint=_HINT)
+    return starts, bases
 
 
 def _sound(offsets: Ints, count: int) -> bool:
