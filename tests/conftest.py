@@ -20,7 +20,7 @@ from dsbuild.digest import Digest
 from dsbuild.graph.derivation import Derivation
 from dsbuild.load import Dataset, open_dataset
 from dsbuild.records import Column, Records
-from dsbuild.schema import Field, Schema
+from dsbuild.schema import OBJECTS, Field, Schema
 from dsbuild.store import Manifest, Store
 
 
@@ -206,27 +206,29 @@ class Shelf:
         ]
         return found
 
-    def split(self, at: Digest, rows: Sequence[Sequence[int]]) -> Digest:
-        """The ``rows`` of each part of the records ``at``."""
+    def split(self, at: Digest, rows: Sequence[Sequence[int]], ends: Sequence[Sequence[int]] | None = None) -> Digest:
+        """The ``rows`` of each part of the records ``at``; ``ends``: what it says of their tokens, if not the truth."""
         row, end = Field(name="row", dtype="int64"), Field(name="end", dtype="int64")
         lengths = self._lengths[at]
-        ends = [
-            np.cumsum(has[list(chosen)]) if len(has) else np.zeros(len(chosen))
+        told = ends or [
+            np.cumsum(has[list(chosen)]).tolist() if len(has) else [0] * len(chosen)
             for has, chosen in zip(lengths, rows, strict=True)
         ]
-        parts = [{"row": (row, chosen), "end": (end, e)} for chosen, e in zip(rows, ends, strict=True)]
-        found = self._publish("split", "split@1", [at], parts, tokens=[int(e[-1]) if len(e) else 0 for e in ends])
+        parts = [{"row": (row, chosen), "end": (end, e)} for chosen, e in zip(rows, told, strict=True)]
+        found = self._publish("split", "split@1", [at], parts, tokens=[e[-1] if len(e) else 0 for e in told])
         self._lengths[found] = lengths
         return found
 
-    def pack(self, at: Digest, bins: Sequence[Sequence[Sequence[int]]], length: int) -> Digest:
+    def pack(
+        self, at: Digest, bins: Sequence[Sequence[Sequence[int]]], length: int, tokens: Sequence[int] | None = None
+    ) -> Digest:
         """Examples of the rows ``bins[part][i]``, records cut to ``length`` + 1 tokens."""
         row = Field(name="row", dtype="int64", shape=(None,))
-        tokens = [
+        told = tokens or [
             sum(int(np.minimum(has[list(b)], length + 1).sum()) for b in part)
             for has, part in zip(self._lengths[at], bins, strict=True)
         ]
-        return self._publish("pack", "fit@1", [at], [{"row": (row, part)} for part in bins], tokens=tokens)
+        return self._publish("pack", "fit@1", [at], [{"row": (row, part)} for part in bins], tokens=told)
 
     def deal(self, at: Digest, readers: int) -> Digest:
         """The view ``at`` interleaved."""
@@ -290,6 +292,8 @@ class Shelf:
 
 
 def _column(f: Field, values: Sequence[Any]) -> Column:
+    if f.dtype in OBJECTS:
+        return Column(values=list(values))
     if not f.ragged:
         return Column(values=np.array(values, f.dtype).reshape(len(values), *(n or 0 for n in f.shape)))
     offsets = np.cumsum([0, *map(len, values)]).astype(np.int64)

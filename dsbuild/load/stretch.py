@@ -118,8 +118,8 @@ class Stretch:
             first, last = self.first[row : row + 2].tolist()
             return zip(*(a[first:last].tolist() for a in (self.held, self.base, self.size)), strict=True)
         if not self.lists:
-            self.lists.append(self.first.tolist())
-            self.lists.append(list(zip(self.held.tolist(), self.base.tolist(), self.size.tolist(), strict=True)))
+            pieces = list(zip(self.held.tolist(), self.base.tolist(), self.size.tolist(), strict=True))
+            self.lists[:] = [self.first.tolist(), pieces]  # in one step: another thread may be here too
         first, pieces = self.lists
         found: list[tuple[int, int, int]] = pieces[first[row] : first[row + 1]]
         return found

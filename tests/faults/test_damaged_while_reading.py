@@ -295,34 +295,30 @@ def test_offsets_that_lead_outside(shelf: Any, pack: str, lie: tuple[int, int], 
             made.examples(0, len(made))
 
 
-@pytest.mark.parametrize("split", [[0, 3, 99], [-1, 3], [0, -(1 << 62)], [0, 1 << 62, 3]])
-def test_selections_that_lead_outside(shelf: Any, split: list[int]) -> None:
-    rows = [[n] * 5 for n in range(12)]
-    at = shelf.records([{"input_ids": (IDS, rows)}])
-    shelf._lengths[at] = [Anything()]
-    view = shelf.split(at, [split])
+@pytest.mark.parametrize("rows", [[0, 3, 99], [-1, 3], [0, -(1 << 62)], [0, 1 << 62, 3]])
+def test_selections_that_lead_outside(shelf: Any, rows: list[int]) -> None:
+    at = shelf.records([{"input_ids": (IDS, [[n] * 5 for n in range(12)])}])
+    view = shelf.split(at, [rows], [[5 * (n + 1) for n in range(len(rows))]])
     for pack in ("concat", "none"):
         made = shelf.dataset(view, pack=pack, length=3, overlong="cut")
         with pytest.raises(CorruptError, match=r"part 0: selection names row -?\d+ of 12"):
             made.batch(0, 1)
 
 
-class Anything:
-    """Lengths of any rows."""
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, rows: list[int]) -> np.ndarray:
-        return np.full(len(rows), 5)
+@pytest.mark.parametrize(
+    "ends", [[5, 10, 15, 99], [5, 4, 15, 20], [6, 10, 15, 20], [5, 1 << 62, 15, 20], [-5, 0, 5, 10]]
+)
+def test_selections_that_count_wrong(shelf: Any, ends: list[int]) -> None:
+    at = shelf.records([{"input_ids": (IDS, [[n] * 5 for n in range(12)])}])
+    made = shelf.dataset(shelf.split(at, [[0, 3, 5, 9]], [ends]), length=3)
+    with pytest.raises(CorruptError, match="part 0: selection counts other tokens than its records have"):
+        made.batch(0, 1)
 
 
 @pytest.mark.parametrize("bins", [[[0, 99]], [[-1]], [[0], [], [1]], [[1 << 62]]])
 def test_packings_that_lead_outside(shelf: Any, bins: list[list[int]]) -> None:
-    rows = [[n] * 5 for n in range(12)]
-    at = shelf.records([{"input_ids": (IDS, rows)}])
-    shelf._lengths[at] = [Anything()]
-    view = shelf.pack(at, [bins], 9)
+    at = shelf.records([{"input_ids": (IDS, [[n] * 5 for n in range(12)])}])
+    view = shelf.pack(at, [bins], 9, [10])
     for pack in ("fit", "none"):
         made = shelf.dataset(view, pack=pack, length=9, overlong="drop")
         with pytest.raises(CorruptError, match=r"part 0: packing (names row -?\d+ of 12|has an example without)"):

@@ -172,6 +172,24 @@ def test_close_waits_for_the_job_that_runs() -> None:
     assert ended.is_set() and not workers()
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_job_may_close_what_it_is_made_for(threads: int) -> None:
+    made: list[Prefetch[int]] = []
+    ready, closed = threading.Event(), threading.Event()
+
+    def closes() -> int:
+        ready.wait(10)
+        made[0].close()
+        closed.set()
+        return 1
+
+    made.append(Prefetch(iter([closes, *numbers(50)]), depth=5, threads=threads))
+    ready.set()
+    assert closed.wait(10)
+    assert soon(lambda: not workers())
+    assert list(made[0]) == []
+
+
 def test_dropped_objects_end_their_threads() -> None:
     found = Prefetch(numbers(1000), depth=4, threads=3)
     assert next(found) == 0
