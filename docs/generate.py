@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -121,10 +124,57 @@ def plugin(title: str, doc: str | None, arguments: tuple[Argument, ...]) -> list
     return lines
 
 
+def python() -> str:
+    """What a trainer calls, with signatures and docstrings."""
+    from dsbuild import Dataset, open_dataset
+    from dsbuild.load import Loader
+    from dsbuild.load.find import Occurrence
+    from dsbuild.load.trace import Piece, Traced
+    from dsbuild.order.partition import Schedule
+
+    lines = [
+        MADE,
+        "# Python\n",
+        "`import dsbuild` loads neither torch nor JAX. All errors are `dsbuild.errors.DsbuildError`s with `kind`, `exit_code` and",
+        "`diagnostics` (message, place, hint); a traceback shows the hints as notes.\n",
+        "The adapters are described in [PyTorch](../how-to/pytorch.md) and [JAX](../how-to/jax.md).\n",
+        *described("dsbuild.open_dataset", open_dataset, 2),
+    ]
+    for cls, methods in (
+        (
+            Dataset,
+            ("steps", "example", "examples", "batch", "loader", "rows", "trace", "find", "torch", "jax", "close"),
+        ),
+        (Loader, ("step", "position", "seek", "state_dict", "load_state_dict", "close")),
+        (Schedule, ("size", "first", "steps")),
+        (Traced, ()),
+        (Piece, ()),
+        (Occurrence, ()),
+    ):
+        lines += described(cls.__name__, cls, 2)
+        for name in methods:
+            lines += described(f"{cls.__name__}.{name}", inspect.getattr_static(cls, name), 3)
+    return "\n".join(lines)
+
+
+def described(title: str, thing: object, level: int) -> list[str]:
+    doc = inspect.getdoc(thing) or ""
+    lines = [f"{'#' * level} {title}\n"]
+    if callable(thing) and (not dataclasses.is_dataclass(thing) or title == "Schedule"):
+        told = inspect.signature(thing)
+        if "self" in told.parameters:
+            told = told.replace(parameters=[p for n, p in told.parameters.items() if n != "self"])
+        text = re.sub(r"<class '([\w.]+)'>", r"\1", str(told))
+        text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are text in the code
+        lines.append(f"    {title}{text}\n")
+    return [*lines, doc.replace("``", "`") + "\n"]
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "reference/cli.md": cli,
     "reference/errors.md": errors,
     "reference/handlers.md": handlers,
+    "reference/python.md": python,
 }
 
 

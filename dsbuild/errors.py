@@ -88,6 +88,8 @@ class DsbuildError(Exception):
                 raise AssertionError(f"kind {diagnostic.kind!r} is not in errors.KINDS")
         self.diagnostics = found
         super().__init__("\n".join(d.message for d in found))
+        for hint in dict.fromkeys(d.hint for d in found if d.hint is not None):
+            self.add_note(f"hint: {hint}")  # a traceback shows it too
 
     @property
     def kind(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ import numpy as np
 from dsbuild.build.plan import World
 from dsbuild.digest import Digest
 from dsbuild.errors import BuildError
-from dsbuild.order.pack import concat_count
+from dsbuild.graph import Derivation, ViewSize, mixture_of
+from dsbuild.order.view import concat_total, first_files
 from dsbuild.schema import NUMBERS, Field
 from dsbuild.store import Manifest, Store
 
@@ -20,14 +21,31 @@ TOKENS, LABELS = "input_ids", "labels"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _View:
-    """What a mixture sees of a source, with the manifests of what it is made of, and its ``name`` for people."""
+    """What a mixture sees of a source, with the manifests of what it is made of, and its ``name`` for people.
+
+    ``label``: the name without the mixture's. ``readers``: ideal readers that its parts are dealt to, 0 = none.
+    """
 
     name: str
+    label: str
     store: Store
     records: Manifest
     selection: Manifest | None
     bins: Manifest | None
     readers: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one epoch."""
+        return int(_counts(self.sizes.elements, TOKENS, len(self.sizes)).sum())
+
+    def examples(self, examples: Mapping[str, Any]) -> int:
+        """Number of examples of one epoch."""
+        if examples["pack"] != "concat":
+            return self.sizes.total
+        tokens = _counts(self.sizes.elements, TOKENS, len(self.sizes))
+        files = first_files(self.records.part_segments, self.records.segment_file)
+        return concat_total(tokens, files, self.readers, int(examples["length"]))
 
     @property
     def sizes(self) -> Manifest:
@@ -46,21 +64,41 @@ class _View:
 
 
 def check_examples(world: World) -> Iterator[BuildError]:
-    """An error for each view of a mixture without an example, and for each column that examples can't show of it."""
+    """An error for each view without an example, each column that examples can't show of it, and each mixture that is
+    no stream."""
     top = world.graph.derivations[world.graph.output]
     if top.kind != "dataset" or not isinstance(top.inputs, Mapping):
         return
     for mixture in sorted(top.inputs):
-        for digest in world.derivation(Digest.parse(top.inputs[mixture])).references():
-            view = _view(world, mixture, digest)
-            if view is not None:
-                yield from _check_count(view, top.arguments)
-                yield from _check_columns(view, top.arguments)
+        spec = world.derivation(Digest.parse(top.inputs[mixture]))
+        views = [_view(world, mixture, digest) for digest in spec.references()]
+        wrong = False
+        for view in views:
+            for error in (
+                () if view is None else (*_check_count(view, top.arguments), *_check_columns(view, top.arguments))
+            ):
+                wrong = True
+                yield error
+        built = [view for view in views if view is not None]
+        if not wrong and len(built) == len(views):
+            yield from _check_stream(spec, mixture, built, top.arguments)
+
+
+def _check_stream(
+    spec: Derivation, mixture: str, views: Sequence[_View], examples: Mapping[str, Any]
+) -> Iterator[BuildError]:
+    """What makes no stream of views that are each well, found by making it."""
+    try:
+        mixture_of(
+            spec, mixture, [ViewSize(label=v.label, examples=v.examples(examples), tokens=v.tokens) for v in views]
+        )
+    except BuildError as error:
+        yield error
 
 
 def _view(world: World, mixture: str, digest: Digest) -> _View | None:
     """None where a node is not built; that has been told already."""
-    readers, found = 1, {}
+    readers, found = 0, {}
     at = digest
     while True:
         derivation = world.derivation(at)
@@ -76,6 +114,7 @@ def _view(world: World, mixture: str, digest: Digest) -> _View | None:
         (at,) = derivation.references()
     return _View(
         name=f"mixture.{mixture}: {world.graph.label(digest)}",
+        label=world.graph.label(digest),
         store=world.store,
         records=found["records"],
         selection=found.get("split"),
@@ -85,11 +124,7 @@ def _view(world: World, mixture: str, digest: Digest) -> _View | None:
 
 
 def _check_count(view: _View, examples: Mapping[str, Any]) -> Iterator[BuildError]:
-    count = view.sizes.total
-    if examples["pack"] == "concat":
-        tokens = int(_counts(view.sizes.elements, TOKENS, len(view.sizes)).sum())
-        count = concat_count(tokens, int(examples["length"])) if view.readers == 1 else tokens // 2
-    if count == 0:
+    if view.examples(examples) == 0:
         yield BuildError(
             f"{view.name} gives no example ({(view.selection or view.records).total} records)",
             kind="empty",
@@ -171,7 +206,8 @@ def _too_long(
     view: _View, examples: Mapping[str, Any], name: str, most: int, limit: str, hint: str
 ) -> BuildError | None:
     """The error for the part with the longest record shown that is above ``most`` values of column ``name``."""
-    if examples.get("overlong", "error") != "error":
+    overlong = examples.get("overlong", "error")
+    if overlong == "cut" or (overlong == "drop" and name == TOKENS):  # "drop" looks at tokens alone
         return None
     longest = _counts(view.records.longest, name, len(view.records)).copy()
     for part in np.flatnonzero(longest > most).tolist():  # of all records: those that examples show may be shorter

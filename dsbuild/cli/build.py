@@ -70,6 +70,7 @@ def command(
             _plan(recipe, planned, update_names(update), locked, as_json)
         return
     opened = open_store(recipe.parent, store, create=True)
+    say(f"store: {opened.root}")
     share = None if check is None else percent(check)
     _build(
         recipe, opened, update_names(update), locked, jobs or len(os.sched_getaffinity(0)), keep_going, share, as_json

@@ -12,7 +12,7 @@ from dsbuild.cli.output import count, json_option, print_json, say, size, store_
 @click.option("--dry-run", is_flag=True, help="Show what would be freed and why the rest is kept; delete nothing.")
 @json_option
 def command(store: str | None, dry_run: bool, as_json: bool) -> None:
-    """Free what nothing needs. Kept are closures of roots, of living builds and readers, and of unfinished builds."""
+    """Free what nothing needs. Kept are closures of roots, of living builds, and of unfinished builds."""
     from dsbuild.cli.stores import open_store
     from dsbuild.store import collect
 

@@ -11,6 +11,7 @@ from dsbuild.graph.chain import Link, Mistakes, link_chain
 from dsbuild.graph.derivation import Derivation, Graph, parse
 from dsbuild.graph.examples import check_alike, wanted
 from dsbuild.graph.flow import ALL, Columns, needed_first, union
+from dsbuild.graph.origins import check_leaks
 from dsbuild.graph.source import readers_of, source_derivations
 from dsbuild.graph.stream import Stream
 from dsbuild.interfaces import Facts
@@ -55,7 +56,7 @@ class _State:
 
 @dataclass(slots=True)
 class _Flow:
-    """A source on its way: its links, the columns after them, who needs what of it, whether a mixture does."""
+    """A source on its way: its links, the columns after them, who needs what of it (a mixture, too?), its files."""
 
     spec: SourceSpec
     links: tuple[Link, ...]
@@ -63,6 +64,7 @@ class _Flow:
     users: int = 0
     mixed: bool = False
     needs: list[frozenset[str] | None] = field(default_factory=list)
+    files: list[Derivation] = field(default_factory=list)
     open_end: Digest | None = None
     records: Digest | None = None
 
@@ -83,6 +85,8 @@ def instantiate(recipe: Recipe, lock: Lock, lookup: Lookup = lambda _: None) -> 
     _raise(state.mistakes)
     for name in order_of_need:
         _derive(state, state.flows[name])
+    files = {n: f.files for n, f in state.flows.items() if not f.spec.inputs}
+    check_leaks(recipe, lock, files, lookup, state.mistakes)
     output = Stream(
         recipe=recipe,
         records={n: f.records for n, f in state.flows.items() if f.records is not None},
@@ -235,7 +239,8 @@ def _bases(state: _State, flow: _Flow) -> list[Digest]:
     """What the chain starts from: files, stored records, or the open end of a chain that only this source uses."""
     spec = flow.spec
     if spec.files:
-        return [state.add(d, f"source.{spec.name}") for d in source_derivations(state.lock, spec)]
+        flow.files = source_derivations(state.lock, spec)
+        return [state.add(d, f"source.{spec.name}") for d in flow.files]
     found = []
     for name in spec.inputs:
         if name.startswith("drv:"):

@@ -46,7 +46,7 @@ class Stream:
         return self.add(top, self.recipe.name)
 
     def _mixture(self, spec: MixtureSpec) -> Digest:
-        views = {name: self._view(self.recipe.sources[name], spec.name).hex for name in spec.sources}
+        views = {name: self._view(self.recipe.sources[name], spec).hex for name in spec.sources}
         self._check_different(spec, views)
         names = sorted(views, key=views.__getitem__)
         arguments: dict[str, Any] = {"split": spec.name} | _weights(spec, names)
@@ -54,10 +54,12 @@ class Stream:
             arguments |= {"seed": self.recipe.seed, "mix": weights.VERSION}
             if spec.by != "records":
                 arguments["by"] = spec.by
-        if spec.until != "all":
-            arguments["until"] = spec.until
-        if spec.max_epochs:
-            arguments["max_epochs"] = {views[name]: cap for name, cap in spec.max_epochs.items()}
+            if spec.until != "all":
+                arguments["until"] = spec.until
+            if spec.max_epochs:
+                arguments["max_epochs"] = {views[name]: cap for name, cap in spec.max_epochs.items()}
+        elif (epochs := _epochs(spec)) != 1:
+            arguments["until"] = epochs
         mixed = Derivation(
             kind="mixture", builder="mixture@1", arguments=arguments, inputs=[views[name] for name in names]
         )
@@ -78,8 +80,9 @@ class Stream:
                     "merge their weights into one source",
                 )
 
-    def _view(self, source: SourceSpec, mixture: str) -> Digest:
-        """The derivation that ``mixture`` sees of ``source``."""
+    def _view(self, source: SourceSpec, spec: MixtureSpec) -> Digest:
+        """The derivation that the mixture of ``spec`` sees of ``source``."""
+        mixture = spec.name
         at, label = self.records[source.name], f"source.{source.name}"
         if source.split:
             label = f"{label}/{mixture}"
@@ -90,7 +93,7 @@ class Stream:
                 inputs=[at.hex],
             )
             at = self.add(chosen, label)
-        packed = self._pack(at)
+        packed = self._pack(at, by_tokens=spec.by == "tokens" and len(spec.sources) > 1)
         if packed is not None:
             at = self.add(packed, f"{label}/{packed.name}")
         if source.interleave:
@@ -103,12 +106,15 @@ class Stream:
             at = self.add(dealt, label)
         return at
 
-    def _pack(self, records: Digest) -> Derivation | None:
-        """The index that packs ``records`` (or a split of them), where examples are not known by arithmetic alone."""
+    def _pack(self, records: Digest, *, by_tokens: bool) -> Derivation | None:
+        """The index that packs ``records`` (or a split of them), where examples are not known by arithmetic alone.
+
+        So with ``overlong = "cut"`` the tokens that are left, which sources are weighed ``by_tokens`` that are served.
+        """
         spec = self.recipe.examples
         if spec.pack == "fit":
             builder = f"fit@{fit.VERSION}"
-        elif spec.pack == "none" and spec.overlong == "drop":
+        elif spec.pack == "none" and (spec.overlong == "drop" or (spec.overlong == "cut" and by_tokens)):
             builder = f"each@{fit.VERSION}"
         else:
             return None
@@ -155,6 +161,16 @@ def _weights(spec: MixtureSpec, names: list[str]) -> dict[str, Any]:
     if len(stages) == 1 or len(names) == 1:  # one source has every example, whatever its weight
         return {"weights": stages[0]["weights"]}
     return {"stages": stages}
+
+
+def _epochs(spec: MixtureSpec) -> Fraction:
+    """Of a mixture of one source, the epochs that it gives: its stream ends there, whichever keys say so.
+
+    With N examples and a limit L (endless without a cap c, else floor(c N)), "first" and "all" both end after
+    min(L, N), and E epochs after min(L, floor(E N)); and the lesser of floors is the floor of the lesser.
+    """
+    until = Fraction(1) if isinstance(spec.until, str) else spec.until
+    return min(until, *spec.max_epochs.values()) if spec.max_epochs else until
 
 
 def _bounds(shares: Mapping[str, Fraction | int], name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from dsbuild.load.part import Ints
 from dsbuild.load.pieces import by_part
 from dsbuild.load.shape import RangeError, Shape, token_dtype
 from dsbuild.load.source import Source
-from dsbuild.load.steps import schedule_of, share
+from dsbuild.load.steps import schedule_of, share, whole
 from dsbuild.load.stretch import Stretch
 from dsbuild.order.mix import Mixture
 from dsbuild.order.partition import Schedule
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from dsbuild.load.torch import TorchBatches
     from dsbuild.load.trace import Traced
 
-ORDERS_KEPT = 4096
-"""Orders remembered by (source, epoch): each is a few words, or a table of at most 4,096 numbers."""
+ORDERS_KEPT = 2048
+"""Orders remembered by (source, epoch): each is a few words and tables of at most 32 KiB."""
 
 SPREAD = 16
 """Ranges of positions that lie in a span of at most so many times their number are looked up with what is between."""
@@ -89,13 +89,15 @@ class Dataset:
 
     def example(self, index: int) -> Batch:
         """Example ``index`` of the stream, 0 <= index < len: a dict of arrays [L]."""
-        if not 0 <= index < len(self):
+        index = whole(index, "example")
+        if index >= len(self):
             raise RangeError(f"example {index}: the dataset has {len(self)}", kind="out-of-range")
         return {name: array[0] for name, array in self.examples(index, index + 1).items()}
 
     def examples(self, start: int, stop: int, *, dtype: Any = np.int32, columns: Sequence[str] | None = None) -> Batch:
         """Examples [start, stop) of the stream: a dict of arrays [stop - start, L], as ``batch`` says."""
-        if not 0 <= start <= stop <= len(self):
+        start, stop = whole(start, "start"), whole(stop, "stop")
+        if not start <= stop <= len(self):
             raise RangeError(f"examples {start} to {stop}: the dataset has {len(self)}", kind="out-of-range")
         chosen = self.shape.chosen(columns)
         return gather(self.stretch([(start, stop)], chosen), 0, stop - start, self.dtype(dtype), chosen)
@@ -126,7 +128,7 @@ class Dataset:
         self, step: int, size: int | Schedule, rank: int = 0, world: int = 1, *, uneven: bool = False
     ) -> dict[str, Ints]:
         """What the rows of a batch are, without reading them: int64 arrays ``position``, ``source`` (number in
-        ``sources``), ``epoch`` and ``example`` (of the source), each [size / world]."""
+        ``sources``, which have a ``name``), ``epoch`` and ``example`` (of the source), each [size / world]."""
         start, stop = self.share(step, size, rank, world, uneven=uneven)
         sources, epochs, examples = self.locate([(start, stop)])
         return {"position": np.arange(start, stop), "source": sources, "epoch": epochs, "example": examples}
@@ -181,8 +183,8 @@ class Dataset:
     ) -> tuple[int, int]:
         """[start, stop) of the stream that is ``rank``'s of step ``step``. Raises ``RangeError``."""
         schedule = schedule_of(size)
-        last = schedule.steps(len(self))
-        if not 0 <= step < last:
+        step, last = whole(step, "step"), schedule.steps(len(self))
+        if step >= last:
             raise RangeError(
                 f"step {step}: the dataset has {last} whole batches",
                 kind="out-of-range",
@@ -197,7 +199,8 @@ class Dataset:
         for source, places in by_part(sources):
             epoch, at = np.divmod(ordinals[places], self.sources[source].length)
             epochs[places] = epoch
-            for number in np.unique(epoch).tolist() if self.shuffle != "none" else ():
+            shuffled = self.shuffle != "none" and self.sources[source].length > 1
+            for number in np.unique(epoch).tolist() if shuffled else ():
                 now = epoch == number
                 at[now] = self.order(source, number)(at[now])
             examples[places] = at

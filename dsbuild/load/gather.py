@@ -37,7 +37,8 @@ def gather(stretch: Stretch, start: int, stop: int, dtype: np.dtype[Any], column
     for name in columns:
         if name == "input_ids":
             assert tokens is not None
-            ids = _cast(stretch, start, tokens[:, : shape.length], dtype, name)
+            alone = own and tokens.dtype == dtype  # a window without another use need not be copied
+            ids = tokens if alone else _cast(stretch, start, tokens[:, : shape.length], dtype, name)
             found[name] = _padded(stretch, start, stop, ids)
         elif name == "labels":
             last = tokens if not own else _window(stretch, start, stop, "labels", shape.length + 1)
@@ -101,7 +102,7 @@ def _window(stretch: Stretch, start: int, stop: int, name: str, length: int) -> 
 def _cast(stretch: Stretch, start: int, values: np.ndarray, dtype: np.dtype[Any], name: str) -> np.ndarray:
     """``values`` of rows from ``start`` on as ``dtype``. Raises ``BuildError`` for one that does not fit."""
     if values.dtype == dtype:
-        return np.ascontiguousarray(values)
+        return np.array(values, order="C")  # a copy even of one row, which would be a view of what labels come from
     if not np.can_cast(values.dtype, dtype) and values.size:
         low, high, info = int(values.min()), int(values.max()), np.iinfo(dtype)
         if low < info.min or high > info.max:

@@ -16,7 +16,7 @@ from dsbuild.errors import DsbuildError, LockError
 from dsbuild.load.gather import Batch, gather
 from dsbuild.load.prefetch import Prefetch
 from dsbuild.load.shape import RangeError
-from dsbuild.load.steps import schedule_of, share
+from dsbuild.load.steps import schedule_of, share, whole
 from dsbuild.load.stretch import Stretch
 from dsbuild.order.partition import Schedule
 
@@ -27,6 +27,9 @@ ROWS = 8192
 """Rows that are looked up at once, at most; more where there are many sources."""
 
 MOST_ROWS = 1 << 16
+
+FEW_PARTS = 2048
+"""So many parts may be open beside those that are kept: the kernel allows a process 65,530 maps."""
 
 AHEAD = 8
 """Batches ahead of which the kernel is told, where reading is slow."""
@@ -72,15 +75,11 @@ class Loader:
         # numbers that make no sense are told here, not in a thread
         self.shares = {size: share(0, size, rank, world, uneven=uneven) for size in set(self.schedule.sizes)}
         self._columns, self._dtype = dataset.shape.chosen(columns), dataset.dtype(dtype)
-        if prefetch < 0 or threads < 1 or every < 1:
-            raise RangeError(
-                f"prefetch {prefetch}, threads {threads}, every {every}: must be at least 0, 1 and 1",
-                kind="out-of-range",
-            )
-        self.every = every
-        self._depth, self._threads, self._reuse = prefetch, threads, reuse
+        self.every = whole(every, "every", least=1)
+        self._depth, self._threads = whole(prefetch, "prefetch"), whole(threads, "threads", least=1)
+        self._reuse = reuse
         self._size, self._length = self.schedule.sizes[0] if len(self.schedule.sizes) == 1 else 0, len(dataset)
-        self._buffers: deque[Batch] = deque(maxlen=prefetch + 2)
+        self._buffers: deque[Batch] = deque(maxlen=self._depth + 2)
         self._ahead: Prefetch[Batch] | None = None
         self._jobs: Iterator[Job] | None = None
         self.seek(start)
@@ -109,9 +108,10 @@ class Loader:
         return self._kept(found) if self._reuse else found
 
     def seek(self, step: int) -> None:
-        """Go to ``step``: O(1). Raises ``RangeError`` below 0; past the end there is no batch."""
-        if step < 0:
-            raise RangeError(f"step {step}: must be at least 0", kind="out-of-range")
+        """Go to ``step``: O(1). Raises ``RangeError`` beyond the end, where a run would seem to be finished."""
+        step, end = whole(step, "step"), self.schedule.steps(self._length)
+        if step > end:
+            raise RangeError(f"step {step}: the dataset has {end} whole batches", kind="out-of-range")
         self.close()
         self._step, self._position = step, self.schedule.first(step)
 
@@ -168,22 +168,19 @@ class Loader:
 
     def _kept(self, found: Batch) -> Batch:
         """``found`` in arrays of an earlier batch, where shapes allow it."""
-        if len(self._buffers) < (self._buffers.maxlen or 0):
-            self._buffers.append(found)
-            return found
-        kept = self._buffers.popleft()
-        for name, array in found.items():
-            if kept[name].shape == array.shape:
-                np.copyto(kept[name], array)
-            else:
-                kept[name] = array
-        self._buffers.append(kept)
-        return kept
+        if len(self._buffers) == self._buffers.maxlen:
+            kept = self._buffers.popleft()
+            for name, array in found.items():
+                if kept[name].shape == array.shape:
+                    np.copyto(kept[name], array)
+                    found[name] = kept[name]
+        self._buffers.append(dict(found))  # the caller may change the dict that it gets
+        return found
 
 
 def read_state(dataset: Dataset, state: Mapping[str, Any]) -> tuple[int, int]:
     """(step, position) of a state of ``dataset``. Raises ``LockError`` for another one's, and for no state."""
-    if not isinstance(state, Mapping):
+    if not isinstance(state, Mapping) or "dataset" not in state:
         raise LockError(f"{state!r} is no state of a loader", kind="lock-mismatch", hint="give what state_dict() gave")
     if state.get("dataset") != dataset.digest.hex or state.get("split") != dataset.split:
         raise LockError(
@@ -197,6 +194,10 @@ def read_state(dataset: Dataset, state: Mapping[str, Any]) -> tuple[int, int]:
         if type(value) is not int or value < 0:
             raise LockError(f"this state's {name} is {value!r}, not a count", kind="lock-mismatch")
     assert isinstance(step, int) and isinstance(position, int)
+    if position > len(dataset):
+        raise LockError(
+            f"this state's position is {position:,}, but the dataset ends at {len(dataset):,}", kind="lock-mismatch"
+        )
     return step, position
 
 
@@ -242,6 +243,8 @@ def _jobs(
     so that a loader that is dropped ends its threads.
     """
     most = min(MOST_ROWS, max(ROWS, 64 * len(dataset.sources)))
+    if sum(len(source.records) for source in dataset.sources) > FEW_PARTS:
+        most = FEW_PARTS  # each row may be of another part, which a stretch holds open
     wanted, pace = 1, _Pace()
     while True:
         chosen: list[tuple[int, int]] = []

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 from dsbuild.digest import Digest
 from dsbuild.errors import LockError, NotFoundError, RecipeError
-from dsbuild.graph import Derivation, Graph, parse
+from dsbuild.graph import Derivation, Graph, ViewSize, mixture_of, parse
 from dsbuild.load.dataset import Dataset
 from dsbuild.load.shape import Shape, shape_of
-from dsbuild.load.source import Source, open_source
-from dsbuild.order.mix import Mixture, Stage
-from dsbuild.order.weights import phase_seed, token_weights
+from dsbuild.load.source import Opened, Source, open_source
+from dsbuild.order.mix import Mixture
 from dsbuild.schema import NUMBERS
 from dsbuild.store import Store
+from dsbuild.store.names import read_names
 
 
 def open_dataset(
@@ -24,7 +23,8 @@ def open_dataset(
     """The dataset that ``target`` names: a recipe's hash (or a unique prefix), or the path of a recipe with a lock.
 
     ``split``: the mixture's name. ``store``: a store's directory; by default the one that the command line would use.
-    Raises ``NotFoundError`` for an unknown hash, mixture or store and ``CorruptError`` for damaged records of it.
+    Raises ``NotFoundError`` for an unknown hash, mixture or store, ``CorruptError`` for damaged records of it, and
+    ``BuildError`` where the mixture's numbers make no stream, which a build refuses.
     """
     if follow:
         raise RecipeError(
@@ -45,7 +45,11 @@ def open_dataset(
             hint=f"open_dataset(…, split={sorted(top.inputs)[0]!r})",
         )
     shape, spec = shape_of(top), derivation_of(opened, Digest.parse(top.inputs[split]))
-    sources = tuple(open_source(opened, lambda d: derivation_of(opened, d), d, shape) for d in spec.references())
+    parts, names = Opened(), read_names(opened, digest)
+    sources = tuple(
+        open_source(opened, lambda d: derivation_of(opened, d), d, shape, parts, names.source(d))
+        for d in spec.references()
+    )
     _check_lengths(split, sources)
     _check_columns(shape, sources)
     return Dataset(
@@ -54,14 +58,14 @@ def open_dataset(
         store=opened,
         shape=shape,
         sources=sources,
-        mixture=_mixture(spec, sources, shape),
+        mixture=_mixture(split, spec, sources),
         shuffle=top.arguments["shuffle"],
         seed=int(top.arguments.get("seed", 0)),
     )
 
 
 def _check_lengths(split: str, sources: Sequence[Source]) -> None:
-    empty = [s.digest.short for s in sources if s.length == 0]
+    empty = [str(s) for s in sources if s.length == 0]
     if empty:
         raise NotFoundError(
             f"mixture '{split}': {len(empty)} of its sources give no example ({', '.join(empty)})",
@@ -76,42 +80,18 @@ def _check_columns(shape: Shape, sources: Sequence[Source]) -> None:
         for name in shape.further:
             if name not in source.records.schema or source.records.schema[name].dtype not in NUMBERS:
                 raise NotFoundError(
-                    f"source {source.digest.short}: gives no column '{name}' of numbers",
+                    f"source {source}: gives no column '{name}' of numbers",
                     kind="missing-column",
                     hint="'dsbuild build RECIPE' says what is wrong with it",
                 )
 
 
-def _mixture(spec: Derivation, sources: Sequence[Source], shape: Shape) -> Mixture:
-    a, ids = spec.arguments, [s.digest for s in sources]
-    seed = int(a.get("seed", 0))
-    stages = a.get("stages") or [{"from": 0, "weights": a["weights"]}]
-    caps = a.get("max_epochs", {})
-    return Mixture(
-        ids=tuple(d.raw for d in ids),
-        lengths=tuple(s.length for s in sources),
-        stages=tuple(
-            Stage(
-                first=int(stage["from"]),
-                weights=_weights(stage["weights"], sources, by_tokens=a.get("by") == "tokens"),
-                phases=tuple(phase_seed(seed, number, d) for d in ids),
-            )
-            for number, stage in enumerate(stages)
-        ),
-        caps=tuple(_cap(caps.get(s.digest.hex), s.length) for s in sources),
-        until=a.get("until", "all"),
+def _mixture(name: str, spec: Derivation, sources: Sequence[Source]) -> Mixture:
+    return mixture_of(
+        spec,
+        name,
+        [ViewSize(label=f"source {s}", examples=s.length, tokens=s.tokens) for s in sources],
     )
-
-
-def _weights(weights: Sequence[int], sources: Sequence[Source], *, by_tokens: bool) -> tuple[int, ...]:
-    """Weights of examples: as they stand, or so that tokens have these proportions (rule: w n_s / T_s)."""
-    if not by_tokens:
-        return tuple(int(w) for w in weights)
-    return tuple(token_weights([Fraction(int(w) * s.length, s.tokens) for w, s in zip(weights, sources, strict=True)]))
-
-
-def _cap(epochs: Fraction | int | None, length: int) -> int | None:
-    return None if epochs is None else int(epochs * length)
 
 
 def _store(target: str | Path, store: str | Path | Store | None) -> Store:

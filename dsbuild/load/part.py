@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dsbuild.digest import Digest
 from dsbuild.errors import BuildError, CorruptError
 from dsbuild.store import StoredObject
 
@@ -22,7 +21,7 @@ _HINT = "'dsbuild verify' lists all damage"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
-    """``number``: of the parts of the records of the view ``source``. ``stored``: its object.
+    """``number``: of the parts of the records of the source that messages call ``source``. ``stored``: its object.
 
     ``selection``: rows of a split, None = all. ``bins``: a packing's rows of each example, None where there is none.
     ``own``: whether labels are a column of the records. ``runs``: (int64[r + 1], int64[r]): the token position, counted
@@ -31,7 +30,7 @@ class Part:
     """
 
     number: int
-    source: Digest
+    source: str
     stored: StoredObject
     selection: StoredObject | None = None
     bins: StoredObject | None = None
@@ -41,7 +40,7 @@ class Part:
     aligned: set[str] = field(default_factory=set, repr=False)
 
     def __str__(self) -> str:
-        return f"source {self.source.short}, part {self.number}"
+        return f"source {self.source}, part {self.number}"
 
     def values(self, column: str) -> np.ndarray:
         """The flat values of a column, not verified yet. Raises ``CorruptError`` where the part has no such column."""
@@ -106,7 +105,7 @@ class Part:
 
 def open_part(
     number: int,
-    source: Digest,
+    source: str,
     stored: StoredObject,
     selection: StoredObject | None,
     bins: StoredObject | None,

@@ -15,15 +15,21 @@ from dsbuild.load.pieces import Pieces, bin_pieces, by_part, cut, record_pieces,
 from dsbuild.load.shape import Shape
 from dsbuild.order.deal import Deal, part_order, reader_parts
 from dsbuild.order.pack import concat_count
+from dsbuild.order.view import first_files
 from dsbuild.store import Manifest, Store, StoredObject
 
 PARTS_OPEN = 2048
-"""Parts of one source that stay open: the kernel allows a process 65,530 maps."""
+"""Parts of a dataset that stay open, those last used: the kernel allows a process 65,530 maps."""
+
+Opened = dict[tuple[Digest, int], Part]
+"""Open parts by source and number, those last used at the end; the sources of a dataset share it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Source:
-    """A view: its derivation digest and ``length`` examples. Parts are opened at first use and kept.
+    """A view: its derivation digest, its ``name`` in the recipe if that is known, and ``length`` examples.
+
+    Parts are opened at first use and kept.
 
     ``records``: the manifest of its records; ``selection`` and ``packing``: those of its split and its packing, part
     by part the same. Its parts stand in the order ``parts`` (int64[p]) and have ``starts`` (int64[p + 1]) tokens, or
@@ -32,6 +38,7 @@ class Source:
     """
 
     digest: Digest
+    name: str | None
     store: Store
     shape: Shape
     records: Manifest
@@ -42,7 +49,10 @@ class Source:
     readers: Ints
     deal: Deal
     length: int
-    opened: dict[int, Part] = field(default_factory=dict, repr=False)
+    opened: Opened = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.digest.short if self.name is None else f"'{self.name}' ({self.digest.short})"
 
     @property
     def tokens(self) -> int:
@@ -52,20 +62,23 @@ class Source:
 
     def part(self, number: int) -> Part:
         """Part ``number`` of the records. Raises ``CorruptError`` or ``NotFoundError`` naming source and part."""
-        part = self.opened.get(number)
+        # without a lock, which a fork could find held: each step is atomic; of two threads both may open a part, either
+        # is right, and a part too many does no harm
+        part = self.opened.pop((self.digest, number), None)
         if part is None:
             part = self._open(number)
-            # without a lock, which a fork could find held: each step is atomic, and a part too many does no harm
-            for oldest in list(self.opened)[: max(len(self.opened) - PARTS_OPEN + 1, 0)]:
-                self.opened.pop(oldest, None)
-            part = self.opened.setdefault(number, part)  # two threads may both open it; either is right
+            over = len(self.opened) - PARTS_OPEN
+            if over >= 0:
+                for oldest in list(self.opened)[: over + max(PARTS_OPEN // 32, 1)]:
+                    self.opened.pop(oldest, None)
+        self.opened[self.digest, number] = part
         return part
 
     def _open(self, number: int) -> Part:
         try:
             part = open_part(
                 number,
-                self.digest,
+                str(self),
                 self._object(self.records, number),
                 None if self.selection is None else self._object(self.selection, number),
                 None if self.packing is None else self._object(self.packing, number),
@@ -78,7 +91,7 @@ class Source:
                     raise CorruptError(f"has {tokens} tokens where its manifest says {told}", kind="corrupt")
             return part
         except (CorruptError, NotFoundError) as error:
-            place, first = f"source {self.digest.short}, part {number}", error.diagnostics[0]
+            place, first = f"source {self}, part {number}", error.diagnostics[0]
             message = first.message if first.message.startswith(place) else f"{place}: {first.message}"
             raise type(error)(message, kind=error.kind, hint=first.hint) from None
 
@@ -90,7 +103,7 @@ class Source:
         return found
 
     def close(self) -> None:
-        """Forget the open parts."""
+        """Forget the open parts, of all sources that share them."""
         self.opened.clear()
 
     def places(self, examples: Ints) -> tuple[Ints, Ints]:
@@ -145,7 +158,9 @@ class Source:
         return np.asarray(self.readers[reader] + index)
 
 
-def open_source(store: Store, lookup: Callable[[Digest], Derivation], digest: Digest, shape: Shape) -> Source:
+def open_source(
+    store: Store, lookup: Callable[[Digest], Derivation], digest: Digest, shape: Shape, opened: Opened, name: str | None
+) -> Source:
     """The view ``digest``: a ``records`` derivation under ``split``, ``pack`` and ``order`` in this order, if any.
 
     Raises ``NotFoundError`` if it is not built.
@@ -172,7 +187,7 @@ def open_source(store: Store, lookup: Callable[[Digest], Derivation], digest: Di
     starts = sizes.starts.get(column, np.zeros(len(records) + 1, np.int64))
     borders = np.array([0, starts[-1]], np.int64)
     if readers:
-        dealt = reader_parts(part_order(_first_files(records)), readers)
+        dealt = reader_parts(part_order(first_files(records.part_segments, records.segment_file)), readers)
         parts = np.concatenate(dealt)
         starts = np.concatenate([[0], np.cumsum(np.diff(starts)[parts])]).astype(np.int64)
         borders = starts[np.concatenate([[0], np.cumsum([len(d) for d in dealt])])]
@@ -181,6 +196,7 @@ def open_source(store: Store, lookup: Callable[[Digest], Derivation], digest: Di
         counts = np.array([concat_count(int(n), shape.length) for n in counts], np.int64)
     return Source(
         digest=digest,
+        name=name,
         store=store,
         shape=shape,
         records=records,
@@ -191,15 +207,8 @@ def open_source(store: Store, lookup: Callable[[Digest], Derivation], digest: Di
         readers=borders,
         deal=Deal(counts),
         length=int(counts.sum()),
+        opened=opened,
     )
-
-
-def _first_files(records: Manifest) -> np.ndarray:
-    """int64[n]: the file that each part begins in; parts made of other nodes' parts count as files of their own."""
-    firsts = records.part_segments[:-1]
-    if len(records.segment_file) == 0 or (np.diff(records.part_segments) == 0).any():
-        return np.arange(len(records))
-    return np.asarray(records.segment_file[firsts])
 
 
 def _manifest(store: Store, digest: Digest) -> Manifest:

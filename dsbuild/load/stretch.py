@@ -261,8 +261,8 @@ def _alike(views: Sequence[Source], name: str) -> Field:
     for other, view in found.items():
         if other.shape != first.shape:
             raise BuildError(
-                f"column '{name}' has shape {list(first.shape)} in source {found[first].digest.short} and "
-                f"{list(other.shape)} in source {view.digest.short}",
+                f"column '{name}' has shape {list(first.shape)} in source {found[first]} and "
+                f"{list(other.shape)} in source {view}",
                 kind="conflict",
                 hint="handlers must make them alike",
             )

@@ -312,28 +312,43 @@ class WorkerError(DsbuildError):
         super().__init__(message, **known)
 
 
-class _Build(WorkerError, BuildError): ...
+class BuildWorkerError(WorkerError, BuildError):
+    """``BuildError`` of a worker."""
 
 
-class _Corrupt(WorkerError, CorruptError): ...
+class CorruptWorkerError(WorkerError, CorruptError):
+    """``CorruptError`` of a worker."""
 
 
-class _Lock(WorkerError, LockError): ...
+class LockWorkerError(WorkerError, LockError):
+    """``LockError`` of a worker."""
 
 
-class _Machine(WorkerError, MachineError): ...
+class MachineWorkerError(WorkerError, MachineError):
+    """``MachineError`` of a worker."""
 
 
-class _NotFound(WorkerError, NotFoundError): ...
+class NotFoundWorkerError(WorkerError, NotFoundError):
+    """``NotFoundError`` of a worker."""
 
 
-class _Range(WorkerError, RangeError): ...
+class RangeWorkerError(WorkerError, RangeError):
+    """``RangeError`` of a worker."""
 
 
-class _Storage(WorkerError, StorageError): ...
+class StorageWorkerError(WorkerError, StorageError):
+    """``StorageError`` of a worker."""
 
 
-WORKER_ERRORS: tuple[type[WorkerError], ...] = (_Build, _Corrupt, _Lock, _Machine, _NotFound, _Range, _Storage)
+WORKER_ERRORS: tuple[type[WorkerError], ...] = (
+    BuildWorkerError,
+    CorruptWorkerError,
+    LockWorkerError,
+    MachineWorkerError,
+    NotFoundWorkerError,
+    RangeWorkerError,
+    StorageWorkerError,
+)
 
 
 @contextlib.contextmanager
@@ -346,8 +361,5 @@ def _telling() -> Iterator[None]:
             raise
         cls = next((c for c in WORKER_ERRORS if type(error) in c.__bases__), WorkerError)
         told = cls(diagnostics=error.diagnostics)
-        told.add_note(f"kind: {error.kind}")
-        hint = error.diagnostics[0].hint
-        if hint is not None:
-            told.add_note(f"hint: {hint}")
+        told.add_note(f"kind: {error.kind}")  # the hint is a note already
         raise told.with_traceback(error.__traceback__) from None

@@ -29,10 +29,13 @@ def part_order(files: Sequence[int] | NDArray[np.integer]) -> Ints:
 
 
 def reader_parts(order: Ints, readers: int) -> list[Ints]:
-    """The parts of each of ``readers`` readers: part number j of ``order`` goes to reader j mod R, in order."""
+    """The parts of each of ``readers`` readers: part number j of ``order`` goes to reader j mod R, in order.
+
+    Readers without parts, the last of more readers than parts, are left out (but the first): they have no turn.
+    """
     if readers < 1:
         raise ValueError(f"interleave {readers}: must be at least 1")
-    return [order[reader::readers] for reader in range(readers)]
+    return [order[reader::readers] for reader in range(max(min(readers, len(order)), 1))]
 
 
 class Deal:

@@ -18,14 +18,14 @@ from dsbuild.order.scramble import splitmix64, words
 Ints = NDArray[np.int64]
 
 _BLOCK = 8192
-_HELD = 1 << 18
+_HELD = 1 << 14
 """Entries of the tables that are kept, 2 bytes each, and that are made at once."""
 
 
 class Family:
     """The permutations of ``n`` things under ``key`` (any bytes). Picklable, safe to share between threads.
 
-    Where n <= 4,096 the tables last used are kept, at most 512 KiB of them; they are replaced in one assignment.
+    Where n <= 4,096 the tables last used are kept, at most 32 KiB of them; they are replaced in one assignment.
     Raises ``ValueError`` for n below 0 or above 2**48.
     """
 

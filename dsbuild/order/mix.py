@@ -18,6 +18,10 @@ from dsbuild.order.slots import MOST, Ints, Slots
 _BLOCK = 1 << 16
 
 
+class DryStage(ValueError):
+    """A stage of a mixture has fewer examples than positions before the next stage."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """Weights that hold from position ``first`` on.
@@ -51,7 +55,8 @@ class Mixture:
     number E gives each source floor(E N_s) examples (or its cap); None does not end but by caps.
 
     ``length``: number of positions, None if endless. Raises ``ValueError`` where the numbers make no stream: an empty
-    source, weights that ``weights`` refuses, a stage that runs dry before the next one, more than 2**60 positions.
+    source, weights that ``weights`` refuses, more than 2**60 positions, or (``DryStage``) a stage that runs dry before
+    the next one.
     """
 
     ids: tuple[bytes, ...]
@@ -82,9 +87,7 @@ class Mixture:
                 break
             if slots.total is not None and stage.first + slots.total < following:
                 seen = f"stage {number} has {slots.total:,} examples"
-                raise ValueError(
-                    f"{seen}, all that its sources may give, but stage {number + 1} starts at {following:,}"
-                )
+                raise DryStage(f"{seen}, all that its sources may give, but stage {number + 1} starts at {following:,}")
             carried = carried + slots.counts(following - stage.first)
         if length is not None and length > MOST:
             raise ValueError(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
 
+from dsbuild.recipe.leaks import leaks, spread
 from dsbuild.recipe.suggest import did_you_mean
 from dsbuild.recipe.table import Report, shown
 from dsbuild.recipe.types import ExamplesSpec, MixtureSpec, SourceSpec
@@ -105,105 +104,9 @@ def _check_cycles(report: Report, sources: Mapping[str, SourceSpec]) -> None:
                 stack += [(other, False) for other in sources[name].inputs if other in sources]
 
 
-_Parting = frozenset[tuple[str, Fraction | int | str]]
-
-
-def _parting(source: SourceSpec) -> _Parting:
-    """Sources of equal partings give one record to the same split, so their different splits never meet.
-
-    Shares go by the record's key alone. Counts take the lowest keys of the source's own records, so two sources that
-    have other records (one filters more) part them differently, and only one and the same source is sure.
-    """
-    parting: set[tuple[str, Fraction | int | str]] = set(source.split.items())
-    if any(isinstance(share, int) for share in source.split.values()):
-        parting.add(("", source.name))
-    return frozenset(parting)
-
-
-@dataclass(slots=True)
-class _Seen:
-    """Origins (bits) that earlier mixtures see: through any split, through several, and through each."""
-
-    any: int = 0
-    several: int = 0
-    by_parting: dict[_Parting, int] = field(default_factory=dict)
-    users: list[tuple[str, SourceSpec, int]] = field(default_factory=list)
-
-    def clash(self, source: SourceSpec, origins: int) -> int:
-        """The origins of ``source`` that an earlier mixture sees through another split, or through none."""
-        if not source.split:
-            return origins & self.any
-        same = self.by_parting.get(_parting(source), 0)
-        return origins & (self.several | (self.any & ~same))
-
-    def user(self, source: SourceSpec, clash: int) -> tuple[str, SourceSpec]:
-        """The first mixture, and its source, through which the origins ``clash`` are seen not as by ``source``."""
-        own = _parting(source)
-        return next((m, s) for m, s, o in self.users if o & clash and not (own and _parting(s) == own))
-
-    def add(self, mixture: str, source: SourceSpec, origins: int) -> None:
-        """Remember what ``mixture`` sees through ``source``."""
-        parting = _parting(source)
-        same = self.by_parting.get(parting, 0)
-        self.several |= origins & self.any & ~same
-        self.any |= origins
-        self.by_parting[parting] = same | origins
-        self.users.append((mixture, source, origins))
-
-
 def _check_leaks(report: Report, sources: Mapping[str, SourceSpec], mixtures: Mapping[str, MixtureSpec]) -> None:
-    """Two mixtures may see records of one origin only through equal splits, or where a source says ``shared = true``.
-
-    Split keys are inherited, so equal shares of two branches of one source never meet. Sets of origins are bits of
-    integers, so that a hostile recipe costs no memory.
-    """
-    origins = _origins(sources)
-    seen = _Seen()
-    for mixture in mixtures.values():
-        users = [sources[name] for name in mixture.sources if not sources[name].shared]
-        for source in users:
-            clash = seen.clash(source, origins[source.name])
-            if clash:
-                _report_leak(report, mixture, source, *seen.user(source, clash))
-        for source in users:
-            seen.add(mixture.name, source, origins[source.name])
-
-
-def _report_leak(report: Report, mixture: MixtureSpec, source: SourceSpec, other: str, through: SourceSpec) -> None:
-    name, shares = source.name, f"split = {{ {other} = 0.9, {mixture.name} = 0.1 }}"
-    if name == through.name:
-        message, way_out = f"source '{name}' has no splits and feeds '{other}' too", f"give it {shares}"
-    else:
-        counted = source.split and source.split == through.split
-        why = "equal counts of two sources take other records" if counted else "not the same splits"
-        message = f"source '{name}' has records of '{through.name}', which feeds '{other}', and {why}"
-        way_out = f"give both {shares}"
-        if source.split or through.split:
-            way_out = "give both the same split, with no counts"
-    hint = f"{way_out}, or say shared = true in [source.{name}]"
-    report.add("leak", mixture.place(name), message, hint, key=True)
-
-
-def _origins(sources: Mapping[str, SourceSpec]) -> dict[str, int]:
-    """For each source the bits of the files, and of the nodes of other recipes, that its records come from."""
+    """Sources that share an origin by name; those that name the same files are found when there is a lock."""
     bits: dict[str, int] = {}
-    known: dict[str, int] = {}
-    stack = list(sources)
-    while stack:
-        name = stack[-1]
-        source = sources[name]
-        missing = [i for i in source.inputs if i in sources and i not in known]
-        if missing and name not in known:
-            stack += missing
-            continue
-        stack.pop()
-        if name in known:
-            continue
-        found = 0
-        for origin in source.inputs or (name,):
-            if origin in known:
-                found |= known[origin]
-            else:
-                found |= bits.setdefault(origin, 1 << len(bits))
-        known[name] = 0 if source.shared else found
-    return known
+    origins = spread(sources, lambda base: {"": bits.setdefault(base, 1 << len(bits))})
+    for leak in leaks(sources, mixtures, origins):
+        report.add("leak", leak.place, leak.message(), leak.hint, key=True)

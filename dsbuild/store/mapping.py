@@ -9,6 +9,7 @@ published files are only ever replaced by rename or unlinked: a map keeps the ol
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import sys
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dsbuild.errors import CorruptError
+from dsbuild.errors import CorruptError, StorageError
 
 SMALL = 64 << 10
 """Files up to this size are read: cheaper than a map, and the kernel allows only 65,530 maps."""
@@ -34,11 +35,15 @@ class Region:
 
     def __init__(self, size: int) -> None:
         self._base: int | None = None
-        self._span = size + (_ALIGN if size >= _ALIGN else 0)
+        self._span, self.size = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE, size
+        spare = _ALIGN if size >= _ALIGN else 0
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-        base = _call(_mmap(), 0, self._span, 0, flags, -1, 0)
-        self._base, self.size = base, size
-        self.start = -(-base // _ALIGN) * _ALIGN if size >= _ALIGN else base
+        base = _call(_mmap(), 0, self._span + spare, 0, flags, -1, 0)
+        self.start = self._base = -(-base // _ALIGN) * _ALIGN if spare else base
+        # the kernel counts what is left at both ends as maps of their own
+        for at, rest in ((base, self.start - base), (self.start + self._span, base + spare - self.start)):
+            if rest:
+                _munmap()(at, rest)
         self.__array_interface__ = {"data": (self.start, True), "shape": (size,), "typestr": "|u1", "version": 3}
 
     def place(self, fd: int, at: int, size: int) -> None:
@@ -115,6 +120,12 @@ def _call(function: Any, *arguments: int) -> int:
     result = function(*arguments)
     if result == _FAILED:
         code = ctypes.get_errno()
+        if code == errno.ENOMEM:
+            raise StorageError(
+                "mmap: the kernel has no room for another map of this process",
+                kind="io-error",
+                hint="raise vm.max_map_count, or open fewer datasets at once",
+            )
         raise OSError(code, f"mmap: {os.strerror(code)}")
     return int(result)
 

@@ -181,7 +181,7 @@ def test_schedules_columns_and_uneven_worlds(dataset: Dataset) -> None:
     assert {tuple(b) for b in whole} == {("labels",)}
     same(read(dataset.torch(schedule, columns=["labels"]), 2), whole)
     assert np.array_equal(whole[3]["labels"], np.concatenate([dataset.batch(s, 2)["labels"] for s in (3, 4, 5)]))
-    with pytest.raises(RangeError, match="multiple"):
+    with pytest.raises(RangeError, match="must divide"):
         dataset.torch(8, rank=0, world=3)
     shares = [list(dataset.torch(8, rank=r, world=3, uneven=True)) for r in range(3)]
     same([{n: torch.cat([s[n] for s in step]) for n in step[0]} for step in zip(*shares, strict=True)], own(dataset, 8))

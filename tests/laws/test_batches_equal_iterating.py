@@ -37,7 +37,8 @@ def examples_give_the_batch(dataset, step, size):
 
 def seeking_gives_the_batches(dataset, size, steps, options, loader=Dataset.loader):
     with loader(dataset, size, **options) as batches:
-        for step, count in steps:
+        for drawn, count in steps:
+            step = drawn % (dataset.steps(size) + 1)
             batches.seek(step)
             for at in range(step, min(step + count, dataset.steps(size))):
                 same(next(batches), dataset.batch(at, size))

@@ -46,6 +46,38 @@ def test_parts(counts, readers):
     dealt = reader_parts(order, readers)
     assert sorted(part for parts in dealt for part in parts.tolist()) == list(range(len(files)))
     assert all(dealt[j % readers][j // readers] == part for j, part in enumerate(order.tolist()))
+    assert len(dealt) == max(min(readers, len(order)), 1)
+
+
+def without_the_idle(order, sizes, readers, dealing=reader_parts):
+    """Leaving out readers without parts changes no example: (part, place in it) of each, against all R readers."""
+
+    def examples(dealt):
+        places = [[(part, at) for part in parts for at in range(sizes[part])] for parts in dealt]
+        owners, indices = Deal([len(p) for p in places])(np.arange(sum(map(len, places))))
+        return [places[owner][index] for owner, index in zip(owners.tolist(), indices.tolist(), strict=True)]
+
+    every = [order[reader::readers].tolist() for reader in range(readers)]
+    assert examples([parts.tolist() for parts in dealing(order, readers)]) == examples(every)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 6), max_size=12), st.integers(1, 40))
+def test_idle_readers(sizes, readers):
+    without_the_idle(np.arange(len(sizes)), sizes, readers)
+
+
+def test_a_million_readers_of_few_parts_cost_nothing():
+    assert [parts.tolist() for parts in reader_parts(np.arange(3), 1 << 40)] == [[0], [1], [2]]
+
+
+def test_law_kills_fewer_readers_than_parts():
+    def halved(order, readers):
+        return reader_parts(order, max(min(readers, len(order) // 2), 1))
+
+    without_the_idle(np.arange(2), [1, 1], 1, halved)
+    with pytest.raises(AssertionError):
+        without_the_idle(np.arange(4), [2, 2, 2, 2], 9, halved)
 
 
 def test_far_examples_come_from_arithmetic():

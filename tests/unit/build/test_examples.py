@@ -65,7 +65,7 @@ def told(project: Any, examples: dict[str, Any], parts: Parts, chosen: list[list
         derivations[split.digest], view = split, split.digest
         row = Field(name="row", dtype="int64")
         publish(store, view, [{"row": (row, rows)} for rows in chosen])
-    mixture = Derivation(kind="mixture", builder="mixture@1", inputs=[view.hex])
+    mixture = Derivation(kind="mixture", builder="mixture@1", inputs=[view.hex], arguments={"weights": [1]})
     arguments = {"length": 4, "pack": "none", **examples}
     top = Derivation(kind="dataset", builder="dataset@1", inputs={"train": mixture.digest.hex}, arguments=arguments)
     derivations |= {mixture.digest: mixture, top.digest: top}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dsbuild.errors import RecipeError
-from dsbuild.graph import Derivation, parse
+from dsbuild.graph import Derivation, ViewSize, mixture_of, parse
+from dsbuild.order.mix import Mixture, Stage
 from dsbuild.recipe import load_recipe
 
 FORMS: dict[str, dict[str, Any]] = {
@@ -27,6 +28,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "fit-drop": {"examples.pack": "fit", "examples.overlong": "drop"},
     "none": {"examples.pack": "none"},
     "none-cut": {"examples.pack": "none", "examples.overlong": "cut"},
+    "none-cut-tokens": {"examples.pack": "none", "examples.overlong": "cut", "mixture.train.by": "tokens"},
     "none-drop": {"examples.pack": "none", "examples.overlong": "drop"},
     "block": {"examples.shuffle": {"block": 64, "window": 8}},
     "block-wider": {"examples.shuffle": {"block": 64, "window": 9}},
@@ -80,6 +82,13 @@ def test_every_derivation_can_be_read_again(made: Any, name: str) -> None:
         (
             {"mixture.train": {"weights": {"a": 3}}},
             {"mixture.train": {"stages": [{"from": 0, "weights": {"a": 1}}, {"from": 9, "weights": {"a": 2}}]}},
+        ),
+        (
+            {"mixture.train": {"weights": {"a": 1}}, "examples": {"length": 8, "pack": "none", "overlong": "cut"}},
+            {
+                "mixture.train": {"weights": {"a": 1}, "by": "tokens"},
+                "examples": {"length": 8, "pack": "none", "overlong": "cut"},
+            },
         ),
         ({"examples.pack": "none"}, {"examples.pack": "none", "examples.pad": {"input_ids": 128}}),
         ({"examples.pack": "fit"}, {"examples.pack": "fit", "examples.overlong": "error"}),
@@ -200,6 +209,85 @@ def test_views(made: Any, parts: Any, changes: dict[str, Any], kinds: list[str])
         found.append(instance.graph.derivations[at].kind)
         (at,) = instance.graph.derivations[at].references()
     assert [*found, "records"] == kinds
+
+
+def test_cut_records_weighed_by_tokens_are_counted(made: Any, parts: Any) -> None:
+    """The tokens that are served are known from an index only."""
+    changes = {"examples.pack": "none", "examples.overlong": "cut", "mixture.train.by": "tokens"}
+    packs = parts(made(changes))["pack"]
+    assert [(p.builder, p.arguments) for p in packs] == [("each@1", {"length": 128, "overlong": "cut"})] * 3
+
+
+EPOCHS: list[list[dict[str, Any]]] = [
+    [
+        {},
+        {"until": "first"},
+        {"until": "all"},
+        {"until": {"epochs": 1}},
+        {"max_epochs": {"a": 1}},
+        {"max_epochs": {"a": 5}},
+        {"until": "first", "max_epochs": {"a": 1.5}},
+        {"until": {"epochs": 3}, "max_epochs": {"a": 1}},
+    ],
+    [
+        {"until": {"epochs": 2.5}},
+        {"until": {"epochs": 2.5}, "max_epochs": {"a": 2.5}},
+        {"until": {"epochs": 2.5}, "max_epochs": {"a": 9}},
+        {"until": {"epochs": 4}, "max_epochs": {"a": 2.5}},
+    ],
+    [
+        {"max_epochs": {"a": 0.35}},
+        {"until": "first", "max_epochs": {"a": 0.35}},
+        {"until": {"epochs": 0.35}},
+        {"until": {"epochs": 7}, "max_epochs": {"a": 0.35}},
+    ],
+]
+
+
+def stream_of(keys: dict[str, Any], length: int) -> Mixture:
+    """The stream of one source of ``length`` that the keys define, taken as they are written."""
+    until, cap = keys.get("until", "all"), keys.get("max_epochs", {}).get("a")
+    return Mixture(
+        ids=(b"a",),
+        lengths=(length,),
+        stages=(Stage(first=0, weights=(1,), phases=(5,)),),
+        caps=(None if cap is None else int(Fraction(str(cap)) * length),),
+        until=until if isinstance(until, str) else Fraction(str(until["epochs"])),
+    )
+
+
+@pytest.mark.parametrize("alike", EPOCHS)
+def test_of_one_source_equal_streams_have_equal_hashes(made: Any, parts: Any, alike: list[dict[str, Any]]) -> None:
+    instances = [made({"mixture.train": {"weights": {"a": 1}, **keys}}) for keys in alike]
+    assert len({i.graph.output for i in instances}) == 1
+    (mixture,) = parts(instances[0])["mixture"]
+    for length in (1, 2, 3, 7, 10, 101):
+        want = (
+            mixture_of(mixture, "train", [ViewSize(label="a", examples=length, tokens=length)])
+            if (stream_of(alike[0], length).length)
+            else None
+        )
+        for keys in alike:
+            found = stream_of(keys, length)
+            assert found.length is not None
+            if want is None:
+                assert found.length == 0
+            else:
+                assert found.length == want.length
+                for one, other in zip(found.locate(0, found.length), want.locate(0, found.length), strict=True):
+                    assert one.tolist() == other.tolist()
+
+
+def test_of_one_source_other_streams_have_other_hashes(made: Any) -> None:
+    keys = [alike[0] for alike in EPOCHS]
+    assert len({made({"mixture.train": {"weights": {"a": 1}, **k}}).graph.output for k in keys}) == len(keys)
+
+
+def test_of_two_sources_ends_and_caps_keep_their_hashes(made: Any) -> None:
+    """With two, a cap of five epochs is none of one: the longer source decides how often the other is begun again."""
+    keys = [alike for group in EPOCHS for alike in group]
+    hashes = {made({"mixture.train": {"weights": {"a": 1, "b": 1}, **k}}).graph.output for k in keys}
+    assert len(hashes) == len(keys) - 1  # "all" is the default
 
 
 def test_packs(made: Any, parts: Any) -> None:

@@ -51,6 +51,29 @@ def test_dtypes(shelf: Any, pack: str, stored: str, wanted: str) -> None:
     assert all((batch[n] == same[n]).all() for n in batch)
 
 
+@pytest.mark.parametrize("stored", ["uint16", "int32", "int64"])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("pack", ["concat", "none"])
+def test_arrays_share_no_memory(shelf: Any, stored: str, own: bool, pack: str) -> None:
+    """Also where nothing need be cast, and a batch has one row: what is written in one array is in no other."""
+    part: dict[str, Any] = {"input_ids": (ids(stored), rows(3, 3, 7))}
+    if own:
+        part["labels"] = (labels(stored.removeprefix("u")), rows(3, 3, 7))
+    dataset = shelf.dataset(shelf.records([part]), pack=pack, mask="document", pad=9_999)
+    for dtype in ("int32", "int64"):
+        whole = dataset.examples(0, len(dataset), dtype=dtype)
+        assert {9_999} == set(whole["input_ids"][-1].tolist()) - set(range(3, 24))
+        assert -100 not in whole["input_ids"] and 9_999 not in whole["labels"]
+        for at in range(len(dataset)):
+            one = dataset.examples(at, at + 1, dtype=dtype)
+            assert all((one[n][0] == whole[n][at]).all() for n in whole)
+            for name, array in one.items():
+                before = {n: a.copy() for n, a in one.items() if n != name}
+                array.fill(77)
+                assert all((one[n] == before[n]).all() for n in before)
+        assert all((dataset.examples(0, len(dataset), dtype=dtype)[n] == whole[n]).all() for n in whole)
+
+
 @pytest.mark.parametrize(
     "wanted", ["uint8", "int16", "float32", "float64", "bool", "datetime64[s]", "U4", "nonsense", 3.5]
 )

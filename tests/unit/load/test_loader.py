@@ -87,10 +87,13 @@ def test_the_end(dataset: Dataset, prefetch: int) -> None:
     assert next(loader, None) is None and list(loader) == []
     loader.seek(dataset.steps(4) - 1)
     assert len(list(loader)) == 1
-    loader.seek(10**9)
-    assert next(loader, None) is None and loader.position == 4 * 10**9
-    with pytest.raises(RangeError):
-        loader.seek(-1)
+    loader.seek(dataset.steps(4))
+    assert next(loader, None) is None and loader.position == 4 * dataset.steps(4)
+    for step in (-1, dataset.steps(4) + 1, 10**9, 1.5, "1", None):
+        with pytest.raises(RangeError):
+            loader.seek(step)  # type: ignore[arg-type]
+    loader.seek(np.int64(1))  # type: ignore[arg-type]
+    assert (next(loader)["input_ids"] == dataset.batch(np.uint8(1), 4)["input_ids"]).all()  # type: ignore[arg-type]
     assert len(list(dataset.loader(len(dataset) + 1))) == 0
 
 
@@ -158,7 +161,7 @@ def test_few_parts_stay_open(shelf: Any, monkeypatch: pytest.MonkeyPatch, thread
     monkeypatch.setattr(source, "PARTS_OPEN", 2)
     for batch, want in zip(made.loader(4, threads=threads, prefetch=4), expected, strict=True):
         assert all((batch[n] == want[n]).all() for n in want)
-        assert len(made.sources[0].opened) <= 2
+        assert len(made.sources[0].opened) < 2 + threads  # each thread may add one beside the others
 
 
 def test_few_orders_are_kept(endless: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,3 +192,24 @@ def test_threads_gather_the_rows_of_one_stretch(shelf: Any, pack: str) -> None:
                 assert all((batch[n] == want[n]).all() for n in want)
     finally:
         sys.setswitchinterval(switch)
+
+
+def test_a_row_of_int32_is_the_same_alone(shelf: Any) -> None:
+    """Tokens that need no cast share no memory with the labels that are made of them."""
+    rows = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
+    for stored in ("int32", "int64"):
+        for pack, mask in (("concat", "document"), ("none", "none")):
+            at = shelf.records([{"input_ids": (Field(name="input_ids", dtype=stored, shape=(None,)), rows)}])
+            made = shelf.dataset(at, pack=pack, length=4, mask=mask)
+            whole = made.examples(0, len(made), dtype=stored)
+            for index in range(len(made)):
+                alone = made.examples(index, index + 1, dtype=stored, columns=("labels", "input_ids"))
+                assert all((alone[n][0] == whole[n][index]).all() for n in alone)
+
+
+def test_reused_arrays_are_in_a_dict_of_the_callers(endless: Dataset) -> None:
+    loader = endless.loader(4, prefetch=1, reuse=True)
+    for _ in range(8):
+        batch = next(loader)
+        del batch["labels"]
+        batch["input_ids"] = None  # type: ignore[assignment]
