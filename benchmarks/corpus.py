@@ -43,7 +43,7 @@ mask = "document"
 WEB = """[source.web]
 files = "web/*.jsonl"
 handlers = [{ use = "tokenize" }]
-split = { train = 0.99, valid = 0.01 }
+split = { train = 0.999, valid = 0.001 }
 [mixture.train]
 weights = { web = 1 }
 [mixture.valid]

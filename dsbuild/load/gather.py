@@ -89,14 +89,7 @@ def _window(stretch: Stretch, start: int, stop: int, name: str, length: int) -> 
     A further column has its values' shape behind these axes.
     """
     stretch.prove(start, stop, name)
-    rows = stretch.token_rows(name, length)
-    out = rows.rows(start, stop)
-    column = stretch.column(name)
-    if column.inner:
-        out = out.reshape(stop - start, length, *column.inner)
-    for row in rows.left(start, stop):
-        stretch.copy(name, row, out[row - start])
-    return out
+    return stretch.token_rows(name, length).read(start, stop)
 
 
 def _cast(stretch: Stretch, start: int, values: np.ndarray, dtype: np.dtype[Any], name: str) -> np.ndarray:
@@ -128,11 +121,11 @@ def _padded(stretch: Stretch, start: int, stop: int, ids: np.ndarray) -> np.ndar
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Flat:
-    """Documents and paddings along flattened rows: where each starts, how long it is (int64), and its segment."""
+    """Documents and paddings along flattened rows: where each starts, how long it is (int64), its segment (int32)."""
 
     starts: Ints
     lengths: Ints
-    segments: Ints
+    segments: np.ndarray
 
     @property
     def end(self) -> int:
@@ -140,12 +133,11 @@ class _Flat:
 
 
 def _flat(stretch: Stretch, start: int, stop: int) -> _Flat:
-    documents, length = stretch.documents, stretch.shape.length
+    documents = stretch.documents
     assert documents is not None
-    first, last = int(documents.first[start]), int(documents.first[stop])
-    row = np.repeat(np.arange(stop - start), np.diff(documents.first[start : stop + 1]))
-    starts = documents.start[first:last] + row * length
-    return _Flat(starts, np.diff(starts, append=(stop - start) * length), documents.segment[first:last])
+    chosen = slice(int(documents.first[start]), int(documents.first[stop]))
+    starts = documents.start[chosen] - start * stretch.shape.length
+    return _Flat(starts, documents.size[chosen], documents.segment[chosen])
 
 
 def _labels(
@@ -164,7 +156,7 @@ def _labels(
 
 
 def _segments(flat: _Flat) -> np.ndarray:
-    return np.repeat(flat.segments.astype(np.int32), flat.lengths)
+    return np.repeat(flat.segments, flat.lengths)
 
 
 def _positions(flat: _Flat) -> np.ndarray:

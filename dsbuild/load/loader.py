@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 import warnings
 from collections import deque
@@ -81,7 +82,7 @@ class Loader:
         self._size, self._length = self.schedule.sizes[0] if len(self.schedule.sizes) == 1 else 0, len(dataset)
         self._buffers: deque[Batch] = deque(maxlen=self._depth + 2)
         self._ahead: Prefetch[Batch] | None = None
-        self._jobs: Iterator[Job] | None = None
+        self._made: Iterator[Batch] | None = None
         self.seek(start)
 
     @property
@@ -137,7 +138,7 @@ class Loader:
         """Stop the threads, if there are any; the loader can be used again."""
         if self._ahead is not None:
             self._ahead.close()
-        self._ahead = self._jobs = None
+        self._ahead = self._made = None
 
     def __enter__(self) -> Loader:
         return self
@@ -147,24 +148,23 @@ class Loader:
 
     def _take(self) -> Batch:
         if self._ahead is not None and not self._ahead.alive:
-            self._ahead = self._jobs = None  # ended by an error, or the threads of another process
-        if self._jobs is None:
-            self._jobs = _jobs(
-                self.dataset,
-                _shares(self.schedule, self.every, self._step, self._position, self.shares, self._length),
-                self._dtype,
-                self._columns,
-            )
-            if self._depth:
-                slow = partial(stalled, self.dataset, self._step)
-                self._ahead = Prefetch(
-                    self._jobs, depth=self._depth, threads=self._threads, patience=PATIENCE, stalled=slow
-                )
+            self._ahead = self._made = None  # ended by an error, or the threads of another process
+        if self._made is None:
+            self._made = self._make()
         try:
-            return next(self._jobs)() if self._ahead is None else next(self._ahead)
+            return next(self._made)
         except BaseException:
             self.close()
             raise
+
+    def _make(self) -> Iterator[Batch]:
+        shares = _shares(self.schedule, self.every, self._step, self._position, self.shares, self._length)
+        jobs = _jobs(self.dataset, shares, self._dtype, self._columns)
+        if not self._depth:
+            return map(operator.call, jobs)
+        slow = partial(stalled, self.dataset, self._step)
+        self._ahead = Prefetch(jobs, depth=self._depth, threads=self._threads, patience=PATIENCE, stalled=slow)
+        return self._ahead
 
     def _kept(self, found: Batch) -> Batch:
         """``found`` in arrays of an earlier batch, where shapes allow it."""
@@ -225,9 +225,13 @@ def _shares(
 
 @dataclass(slots=True)
 class _Pace:
-    """How long a row took to read in the last batch, in seconds: memory takes microseconds, a disk much longer."""
+    """``row``: how many seconds a row took to read in the last batch: memory takes microseconds, a disk much longer.
+
+    ``unproved``: whether the stretch that is read has values that were not verified yet.
+    """
 
     row: float = 0.0
+    unproved: bool = True
 
     @property
     def slow(self) -> bool:
@@ -262,20 +266,22 @@ def _jobs(
         except DsbuildError:
             stretch = None  # the error is of one batch: those before it are made
         at = told = 0
-        names = () if stretch is None else stretch.read_for(columns)
+        pace.unproved = stretch is not None
         for number, (start, stop) in enumerate(chosen):
-            if stretch is not None:
+            if stretch is not None and (pace.unproved or pace.slow):
                 upto = at + sum(high - low for low, high in chosen[number : number + AHEAD])
-                told = _expect(stretch, max(told, at), upto, names, pace)
+                told = _expect(stretch, max(told, at), upto, columns, pace)
             yield partial(_made, dataset, stretch, at, (start, stop), dtype, columns, pace)
             at += stop - start
         wanted = min(most, rows * 4)
 
 
-def _expect(stretch: Stretch, start: int, stop: int, names: tuple[str, ...], pace: _Pace) -> int:
+def _expect(stretch: Stretch, start: int, stop: int, columns: tuple[str, ...], pace: _Pace) -> int:
     """Tell the kernel of rows [start, stop), if that is worth it; up to where it was told."""
     try:
-        if pace.slow or stretch.unproved(names):
+        names = stretch.read_for(columns)
+        pace.unproved = stretch.unproved(names)
+        if pace.slow or pace.unproved:
             stretch.expect(start, stop, names)
             return stop
     except DsbuildError:

@@ -126,9 +126,11 @@ def _documents(
     keys = keys[np.diff(keys, prepend=-1) != 0]
     rows, starts = np.divmod(keys >> 1, shape.length + 1)
     borders = np.searchsorted(rows, np.arange(len(tokens) + 1))
-    segment = np.arange(len(rows)) - borders[rows] + 1
+    segment = (np.arange(len(rows)) - borders[rows] + 1).astype(np.int32)
     segment[(keys & 1) == 1] = 0
-    return Documents(first=borders, start=starts, segment=segment, turns=turns)
+    flat = rows * shape.length + starts
+    size = np.diff(flat, append=len(tokens) * shape.length)  # every row has something at its start
+    return Documents(first=borders, start=flat, size=size, segment=segment, turns=turns)
 
 
 def _check_lengths(shape: Shape, parts: Sequence[tuple[Source, Part]], pieces: Pieces) -> None:

@@ -25,7 +25,7 @@ Opened = dict[tuple[Digest, int], Part]
 """Open parts by source and number, those last used at the end; the sources of a dataset share it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Source:
     """A view: its derivation digest, its ``name`` in the recipe if that is known, and ``length`` examples.
 
@@ -50,6 +50,9 @@ class Source:
     deal: Deal
     length: int
     opened: Opened = field(repr=False)
+
+    def __repr__(self) -> str:
+        return f"<Source {self}: {self.length:,} examples>"
 
     def __str__(self) -> str:
         return self.digest.short if self.name is None else f"'{self.name}' ({self.digest.short})"

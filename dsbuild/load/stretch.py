@@ -26,15 +26,16 @@ from dsbuild.store.mapping import WILL_NEED, advise
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Documents:
-    """Where documents start in rows: those of row i are ``first[i]`` to ``first[i + 1]``; int64 arrays.
+    """The documents of rows, and the padding after them: those of row i are ``first[i]`` to ``first[i + 1]`` (int64).
 
-    ``start``: the position in the row, of documents and of the padding after them. ``segment``: 1, 2, … in the row,
-    0 for padding. ``turns``: bool[k], whether a document starts at token L, which is a target and no input.
+    ``start``, ``size``: int64, along the flattened rows. ``segment``: int32, 1, 2, … in the row, 0 for padding.
+    ``turns``: bool[k], whether a document starts at token L, which is a target and no input.
     """
 
     first: Ints
     start: Ints
-    segment: Ints
+    size: Ints
+    segment: np.ndarray
     turns: np.ndarray
 
 
@@ -63,7 +64,6 @@ class Stretch:
     records: tuple[Ints, Ints] | None
     columns: dict[str, TokenColumn] = field(default_factory=dict, repr=False)
     rows: dict[tuple[str, int], TokenRows] = field(default_factory=dict, repr=False)
-    lists: list[Any] = field(default_factory=list, repr=False)
     fields: dict[str, Field] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
@@ -101,28 +101,6 @@ class Stretch:
             size = self.base[first:last] * width + self.size[first:last] * width - low
             for address, count in zip((column.addresses[held] + low).tolist(), size.tolist(), strict=True):
                 advise(address, -(-count // BLOCK) * BLOCK, WILL_NEED)
-
-    def copy(self, name: str, row: int, out: np.ndarray) -> None:
-        """Copy the first values of a token column in ``row`` into ``out``, 0 past their end; proved already."""
-        values, at = self.columns[name].values, 0
-        for held, base, size in self.pieces(row):
-            stop = min(at + size, len(out))
-            out[at:stop] = values[held][base : base + stop - at]
-            at = stop
-        if at < len(out):
-            out[at:] = 0
-
-    def pieces(self, row: int) -> Iterable[tuple[int, int, int]]:
-        """(number in ``parts``, base, size) of the pieces of a row, as plain numbers: loops over them are quicker."""
-        if self.shape.pack == "concat":  # few rows are asked for
-            first, last = self.first[row : row + 2].tolist()
-            return zip(*(a[first:last].tolist() for a in (self.held, self.base, self.size)), strict=True)
-        if not self.lists:
-            pieces = list(zip(self.held.tolist(), self.base.tolist(), self.size.tolist(), strict=True))
-            self.lists[:] = [self.first.tolist(), pieces]  # in one step: another thread may be here too
-        first, pieces = self.lists
-        found: list[tuple[int, int, int]] = pieces[first[row] : first[row + 1]]
-        return found
 
     def token_rows(self, name: str, length: int) -> TokenRows:
         """The first ``length`` values of a token column in each row."""
@@ -187,18 +165,41 @@ class TokenColumn:
     left: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TokenRows:
-    """The first values of each row: ``windows`` for rows of one piece, by dtype, with the rows that have it (bool[k]).
+    """The first ``length`` values of each row.
 
-    ``missing``: the rows that no window fills, ascending.
+    ``windows``: for rows of one piece, by dtype, with the rows that have it (bool[k]). ``missing``: the rows that no
+    window fills, ascending; the pieces of number i are ``first[i]`` to ``first[i + 1]`` of ``pieces``: which of
+    ``values``, base, size, as plain numbers, since loops over them are quicker.
     """
 
-    windows: tuple[tuple[Windows, np.ndarray], ...]
+    length: int
+    inner: tuple[int, ...]
     dtype: np.dtype[Any]
+    windows: tuple[tuple[Windows, np.ndarray], ...]
+    values: tuple[np.ndarray, ...]
     missing: list[int]
+    first: list[int]
+    pieces: list[tuple[int, int, int]]
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
+    def read(self, start: int, stop: int) -> np.ndarray:
+        """A new array [stop - start, length, *inner] with rows [start, stop), 0 past their end; proved already."""
+        out, length = self._whole(start, stop), self.length
+        if self.inner:
+            out = out.reshape(stop - start, length, *self.inner)
+        low = bisect_left(self.missing, start)
+        for number in range(low, bisect_left(self.missing, stop, low)):
+            row, at = out[self.missing[number] - start], 0
+            for held, base, size in self.pieces[self.first[number] : self.first[number + 1]]:
+                end = min(at + size, length)
+                row[at:end] = self.values[held][base : base + end - at]
+                at = end
+            if at < length:
+                row[at:] = 0
+        return out
+
+    def _whole(self, start: int, stop: int) -> np.ndarray:
         """A new array with rows [start, stop), flat behind the first axis; those that are ``missing`` hold anything."""
         if len(self.windows) == 1:
             return self.windows[0][0].rows(start, stop)
@@ -208,25 +209,34 @@ class TokenRows:
             out[there] = found[there]
         return out
 
-    def left(self, start: int, stop: int) -> list[int]:
-        """The rows of [start, stop) that are ``missing``."""
-        return self.missing[bisect_left(self.missing, start) : bisect_left(self.missing, stop)]
-
 
 def _token_rows(stretch: Stretch, name: str, length: int) -> TokenRows:
     column = stretch.column(name)
     width = math.prod(column.inner)
-    pieces = np.minimum(stretch.first[:-1], max(len(stretch.held) - 1, 0))  # a row without pieces is not whole
-    held = stretch.held[pieces]
+    firsts = np.minimum(stretch.first[:-1], max(len(stretch.held) - 1, 0))  # a row without pieces is not whole
+    held = stretch.held[firsts]
     windows = []
     for dtype in column.dtypes:
         there = stretch.whole
         if len(column.dtypes) > 1:
             there = there & np.array([values.dtype == dtype for values in column.values])[held]
-        addresses = column.addresses[held] + stretch.base[pieces] * (dtype.itemsize * width)
+        addresses = column.addresses[held] + stretch.base[firsts] * (dtype.itemsize * width)
         windows.append((Windows(addresses, there, length * width, dtype), there))
-    missing = set(windows[0][0].missing).intersection(*(w.missing for w, _ in windows[1:]))
-    return TokenRows(tuple(windows), np.result_type(*column.dtypes), sorted(missing))
+    missing = sorted(set(windows[0][0].missing).intersection(*(w.missing for w, _ in windows[1:])))
+    rows = np.array(missing, np.int64)
+    counts = stretch.first[rows + 1] - stretch.first[rows]
+    borders = np.concatenate([[0], np.cumsum(counts)])
+    chosen = np.arange(int(borders[-1])) + np.repeat(stretch.first[rows] - borders[:-1], counts)
+    return TokenRows(
+        length=length,
+        inner=column.inner,
+        dtype=np.result_type(*column.dtypes),
+        windows=tuple(windows),
+        values=column.values,
+        missing=missing,
+        first=borders.tolist(),
+        pieces=list(zip(*(a[chosen].tolist() for a in (stretch.held, stretch.base, stretch.size)), strict=True)),
+    )
 
 
 def _column(stretch: Stretch, name: str) -> TokenColumn:
