@@ -27,5 +27,5 @@ def prepare(corpus: dict[str, Any], directory: Path, length: int) -> None:
 
 def batches(corpus: dict[str, Any], directory: Path, length: int, size: int, workers: int) -> Iterator[np.ndarray]:
     data = verified(corpus["hashes"][f"web-{length}"], corpus["store"])
-    for batch in data.loader(size, dtype=np.uint16, columns=["input_ids"]):
+    for batch in data.loader(size, dtype=np.uint16, columns=["input_ids"], prefetch=0):
         yield batch["input_ids"]

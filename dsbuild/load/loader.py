@@ -113,7 +113,7 @@ class Loader:
         step, end = whole(step, "step"), self.schedule.steps(self._length)
         if step > end:
             raise RangeError(f"step {step}: the dataset has {end} whole batches", kind="out-of-range")
-        self.close()
+        self._leave()
         self._step, self._position = step, self.schedule.first(step)
 
     def state_dict(self) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class Loader:
         Raises ``LockError`` if it is another dataset's or no state at all.
         """
         step, position = read_state(self.dataset, state)
-        self.close()
+        self._leave()
         self._step, self._position = step, position
 
     def close(self) -> None:
@@ -165,6 +165,12 @@ class Loader:
         slow = partial(stalled, self.dataset, self._step)
         self._ahead = Prefetch(jobs, depth=self._depth, threads=self._threads, patience=PATIENCE, stalled=slow)
         return self._ahead
+
+    def _leave(self) -> None:
+        """Forget what was made ahead; threads end on their own."""
+        if self._ahead is not None:
+            self._ahead.leave()
+        self._ahead = self._made = None
 
     def _kept(self, found: Batch) -> Batch:
         """``found`` in arrays of an earlier batch, where shapes allow it."""

@@ -50,6 +50,10 @@ class Prefetch(Generic[T]):
         """Whether this process has its threads: not after ``close``, and not in a fork."""
         return not self._board.stopped and self._board.process == os.getpid()
 
+    def leave(self) -> None:
+        """Tell the threads to end, and do not wait: they do at most one more job each."""
+        self._board.stop()
+
     def close(self) -> None:
         """End the threads and wait for them: at most as long as one job takes. What was made ahead is forgotten."""
         _end(self._board, self._workers)

@@ -150,9 +150,14 @@ class TorchBatches(IterableDataset):  # type: ignore[misc]
 
     def tensors(self, arrays: Mapping[str, Any]) -> Tensors:
         """The arrays of one batch as tensors, sharing memory where the dtype is right and the memory not read-only."""
-        dtypes = {"labels": self.label_dtype}  # numpy converts: torch's threads cost more than such a small array
-        writable = {n: np.require(a, dtypes.get(n), ("C", "W")) for n, a in arrays.items()}
-        return {n: torch.from_numpy(a) for n, a in writable.items()}
+        found = {}
+        for name, array in arrays.items():
+            if name == "labels":  # numpy converts: torch's threads cost more than such a small array
+                array = array.astype(self.label_dtype, copy=False)
+            if not (array.flags.c_contiguous and array.flags.writeable):
+                array = np.require(array, requirements=("C", "W"))
+            found[name] = torch.from_numpy(array)
+        return found
 
     def check_world(self) -> None:
         """Raise ``RangeError`` if ``torch.distributed`` was initialised after this was made, with other numbers."""
@@ -193,8 +198,11 @@ class TorchSteps(Iterator[Tensors]):
         if self._step >= self._end:
             self._loader.close()
             raise StopIteration
-        with _telling():
+        try:
             arrays = next(self._loader)
+        except DsbuildError:
+            with _telling():
+                raise
         self._step += self._workers
         tensors = self._batches.tensors(arrays)
         return tensors if get_worker_info() is None else _Parcel(tensors)
