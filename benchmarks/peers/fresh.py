@@ -45,6 +45,7 @@ def first(corpus: dict[str, Any]) -> None:
         loader = data.loader(SIZE, columns=COLUMNS, prefetch=int(name[-1]))
         for n in range(SEEKS):
             step = int(steps * 0.9) + int(np.random.default_rng(n).integers(steps // 20 + 1))
+            time.sleep(0.02)  # a step of training: what is made ahead is made
             before = time.perf_counter()
             loader.seek(step)
             next(loader)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 Tensors = dict[str, torch.Tensor]
 
+FRESH = frozenset(("input_ids", "segment_ids", "position_ids", "cu_seqlens", "prefix_mask"))
+"""Arrays that a batch has for itself, in one piece of memory."""
+
 INTEGERS = ("uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 """Names that torch and numpy share; the dataset refuses those that do not hold its ids."""
 
@@ -154,7 +157,7 @@ class TorchBatches(IterableDataset):  # type: ignore[misc]
         for name, array in arrays.items():
             if name == "labels":  # numpy converts: torch's threads cost more than such a small array
                 array = array.astype(self.label_dtype, copy=False)
-            if not (array.flags.c_contiguous and array.flags.writeable):
+            elif name not in FRESH or not array.flags.writeable:
                 array = np.require(array, requirements=("C", "W"))
             found[name] = torch.from_numpy(array)
         return found
@@ -184,6 +187,7 @@ class TorchSteps(Iterator[Tensors]):
         worker = get_worker_info()
         self._number: int = 0 if worker is None else worker.id
         self._workers: int = 1 if worker is None else worker.num_workers
+        self._worker = worker is not None
         with _telling():
             batches.check_world()
             self._batches, self._loader = batches, batches.loader(self._workers)
@@ -205,7 +209,7 @@ class TorchSteps(Iterator[Tensors]):
                 raise
         self._step += self._workers
         tensors = self._batches.tensors(arrays)
-        return tensors if get_worker_info() is None else _Parcel(tensors)
+        return _Parcel(tensors) if self._worker else tensors
 
     def state_dict(self) -> dict[str, Any]:
         """The round of this worker's next step, as the state of its first step: under 200 bytes as JSON."""
